@@ -10,7 +10,7 @@ pub(crate) enum Mutant {
     SlotBeforeSync = 1,
     /// A new root goes to "the other slot" by parity instead of the one with the lower sequence.
     SlotByParity,
-    /// Revisions are told apart by their number alone.
+    /// Revisions are distinguished only by their number.
     NoId,
     /// Each rank restores its newest shard not newer than the lowest of all ranks' newest.
     MinimumInsteadOfIntersection,

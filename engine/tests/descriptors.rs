@@ -20,9 +20,9 @@ use std::{
 use support::spread::Part;
 use tempfile::TempDir;
 
-/// Of them each has a file of its own.
+/// Each rank has a file of its own.
 const RANKS: usize = 60;
-/// About half of what one descriptor for each file and one past the page cache would take.
+/// Each file takes a descriptor, and one more past the page cache. This is about half of that.
 const DESCRIPTORS: u64 = 64;
 const GLOBAL: [u64; 2] = [120, 30];
 
@@ -42,7 +42,7 @@ fn job(space: &Path, ranks: usize, restores: Option<u64>, saves: u64, goes_on_in
                 let found = session.restore().unwrap().map(|restored| restored.revision);
                 assert_eq!(found, restores);
                 assert!(found.is_none_or(|step| part.holds(cell(step))), "rank {rank} of {ranks}");
-                // It is opened no more: a checkpoint asks for no metadata.
+                // The job does not open the file again: a checkpoint makes no metadata operation.
                 assert!(!goes_on_in_second || is_second_open(space), "it was closed by what was read since");
                 let first = restores.unwrap_or(0) + 1;
                 for step in first..first + saves {
@@ -56,7 +56,7 @@ fn job(space: &Path, ranks: usize, restores: Option<u64>, saves: u64, goes_on_in
     });
 }
 
-/// Whether the only file of layout 2 is open.
+/// Returns whether the only file of layout 2 is open.
 fn is_second_open(space: &Path) -> bool {
     let opened = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let begin = space.canonicalize().unwrap().join("layout-000002-").display().to_string();
@@ -106,7 +106,7 @@ fn more_files_than_may_be_open() {
 
     reserved(&saved, 1, grow);
     assert_eq!(layouts(&saved), RANKS + 1);
-    // It looks after the files of all, and what it restores lies in them.
+    // The rank looks after the files of all ranks and restores from them.
     job(&saved, 1, Some(2), 0, true);
     that_none_can_be_opened_is_no_damage(&saved);
     job(&saved, 2, Some(2), 1, false);
@@ -121,8 +121,8 @@ fn all_that_may_be_open() -> Vec<File> {
     iter::repeat_with(|| File::open("/dev/null")).map_while(Result::ok).collect()
 }
 
-/// An older revision, of fewer files, would have come back for the newest one, or the space would have been called
-/// damaged.
+/// Otherwise an older revision, of fewer files, would come back instead of the newest one, or the space would be
+/// reported as damaged.
 fn that_none_can_be_opened_is_no_damage(space: &Path) {
     let mut session = Session::open(Box::new(Solo), space, Config::default()).unwrap();
     let mut part = Part::slab(&GLOBAL, 0, 1);

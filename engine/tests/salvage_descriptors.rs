@@ -12,7 +12,7 @@ use support::{
     killed::{Killed, LAST, SHAPE, names, pools_like},
 };
 
-/// The space is in memory: only what is in the pool takes files.
+/// The space is in memory: only the staged data in the pool needs files.
 #[test]
 fn a_start_that_may_open_no_more_files_ends_no_claim() {
     let killed = Killed::after(SHAPE, Some(3)).unwrap();

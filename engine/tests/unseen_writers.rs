@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 const BYTES: usize = 32 << 20;
 
-/// Memory of the program, which the kernel writes once it is `registered`.
+/// Memory of the program. The kernel writes to it once it is `registered`.
 struct Memory {
     at: *mut u8,
     ring: Option<IoUring>,
@@ -44,7 +44,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Has the kernel fill `bytes` bytes from byte `from` on with those of `file`.
+    /// Makes the kernel fill `bytes` bytes, from byte `from` on, with those of `file`.
     fn read_from(&mut self, file: &File, from: usize, bytes: usize) {
         let ring = self.ring.as_mut().unwrap();
         // SAFETY: in the buffer that was registered.
@@ -67,7 +67,7 @@ impl Memory {
     }
 }
 
-/// A file of random bytes, on a disk.
+/// A file of random bytes on a disk.
 fn random_file(folder: &Path, seed: u64) -> File {
     let path: PathBuf = folder.join(format!("random.{seed}"));
     let mut bytes = vec![0; BYTES];
@@ -82,20 +82,20 @@ fn saved(session: &mut Session) -> Vec<u8> {
     bytes
 }
 
-/// What the newest revision of the space says of how its shard was staged.
+/// The profile of the newest revision in the space.
 fn profile(space: &Path) -> Profile {
     let survey = SpaceSurvey::open(space).unwrap();
     let newest = survey.revisions.iter().max_by_key(|revision| revision.key.number).unwrap();
     newest.shards[0].manifest().unwrap().unwrap().annex.profile.unwrap()
 }
 
-/// How a job finds out what changed, before it is known that something writes past the pages.
+/// The way in which a job finds changes, until Mainstay knows of a writer past the page tables.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     capture: Capture,
     predictor: Predictor,
     in_pieces: bool,
-    /// Whether the ring is closed before the checkpoint.
+    /// The ring is closed before the checkpoint.
     is_closed: bool,
 }
 
@@ -108,7 +108,7 @@ fn checkpoint(session: &mut Session, in_pieces: bool) {
     session.wait().unwrap();
 }
 
-/// `false` if no buffer can be registered here.
+/// Returns `false` if no buffer can be registered here.
 fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
     let Case { capture, predictor, in_pieces, is_closed } = case;
     let space = folder.join(format!("{capture:?}-{predictor:?}-{in_pieces}-{is_closed}"));
@@ -136,7 +136,7 @@ fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
             }
         });
     }
-    // All pages count as written when they are registered, and none when the second file comes.
+    // Registration marks all pages as written. When the second file comes, no page is marked.
     for (file, from) in files.iter().zip([100 << 10, 3 << 20]) {
         if memory.ring.is_none() {
             memory.registered().unwrap();
@@ -148,13 +148,13 @@ fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
         checkpoint(&mut session, in_pieces);
         assert!(saved(&mut session) == memory.bytes(), "{case:?}: stale pages, which were found by {before:?} before");
     }
-    // A ring that is gone has had the pages that it pinned told.
+    // When a ring closes, the system marks its pinned pages as written.
     assert_eq!(profile(&space).found_by == FoundBy::Hashes, !is_closed, "{case:?}");
     session.close().unwrap();
     true
 }
 
-/// Memory that is protected from writes until it is copied.
+/// A snapshot protects memory from writes until it is copied, but these writes do not fault.
 fn snapshots_are_of_one_moment(folder: &Path, files: &[File]) {
     let space = folder.join("snapshot");
     let config = Config { capture: Capture::Snapshot, snapshot_bytes: Some(0), ..Config::default() };

@@ -17,7 +17,7 @@ fn near(value: &Value, expected: f64) {
     assert!((value / expected - 1.0).abs() < 1e-3, "{value} instead of {expected}");
 }
 
-/// Paper 002, section 4.3.
+/// The example of paper 002, section 4.3.
 const EXAMPLE: [&str; 10] =
     ["--nodes", "5000", "--node-mtbf", "175200h", "--run", "400h", "--run-with", "1200h", "--interval", "6min"];
 
@@ -71,7 +71,7 @@ fn levels_have_intervals_of_their_own_and_one_pattern() {
     let every = pfs["every"].as_u64().unwrap();
     assert!((30..=40).contains(&every), "{every}");
     near(&told["mtbf_ns"], 6.0 * HOUR_NS);
-    // To first order 0.5 % and 1.92 %, and 0.9 · 5 s + 0.1 · 180 s of each 6 h.
+    // To first order the shares are 0.5 % and 1.92 %. The loss is 0.9 · 5 s + 0.1 · 180 s in each 6 h.
     let lost = told["lost_share"].as_f64().unwrap();
     assert!((lost - 0.0250).abs() < 0.0005, "{lost}");
     assert_eq!(told["unsurvived_share"], 0.0);
@@ -96,7 +96,7 @@ fn a_job_fails_as_often_as_any_of_its_nodes() {
     assert!(page.lines().any(|line| line.contains("space") && line.contains("less is lost without it")), "{page}");
 }
 
-/// The run's length and the interval come from the levels where they are not stated.
+/// The run's length and the interval come from the levels if the call does not state them.
 #[test]
 fn a_run_takes_what_the_levels_say() {
     let machine = ["--nodes", "1000", "--node-mtbf", "20000h", "--run", "100h", "--level", "memory:cost=500ms"];
@@ -110,7 +110,7 @@ fn memory_is_counted_by_copies_and_revisions() {
     let shard = ["--shard", "256MiB", "--copies", "2", "--keep", "2", "--json"];
     let memory = &advise(&shard).json()["memory"];
     assert_eq!((&memory["bytes"], &memory["feeding_bytes"]), (&(6 * SHARD).into(), &(7 * SHARD).into()));
-    // Each of the levels behind it may be fed with a revision of its own.
+    // Each of the levels behind the first can be fed with a revision of its own.
     let three = ["memory", "disk", "pfs"].map(|level| ["--level".to_owned(), format!("{level}:cost=1s")]).concat();
     let three: Vec<&str> = three.iter().map(String::as_str).collect();
     let three = advise(&[&shard[..], &["--mtbf", "6h"], &three[..]].concat()).json();
@@ -144,7 +144,7 @@ fn what_is_not_said_is_asked_for() {
     }
 }
 
-/// A space tells what its checkpoints cost, and goes on telling of the pool.
+/// The checkpoints of a space give their measured cost. The advice about the pool stays.
 #[test]
 fn a_cost_that_is_not_stated_is_the_measured_one() {
     let space = Space::with(1, 2);
@@ -152,13 +152,13 @@ fn a_cost_that_is_not_stated_is_the_measured_one() {
     let slowest = told["nodes"].as_array().unwrap().iter().map(|node| node["perceived_ns"].as_u64()).max().unwrap();
     assert_eq!(told["levels"][0]["checkpoint_ns"].as_u64(), slowest);
     assert!(told["setting"].is_string() && told["space"].is_string(), "{told}");
-    // Without a level: how often to save to the space. `advise` told of the pool alone.
+    // Without a level, the advice says how often to save to the space. `advise` printed advice about the pool alone.
     let of_space = space.mainstay(&["advise", "--mtbf", "6h", "--json"]).json();
     assert_eq!(of_space["levels"][0]["checkpoint_ns"].as_u64(), slowest);
     assert!(of_space["interval_ns"].as_u64() > Some(0), "{of_space}");
     let page = space.mainstay(&["advise", "--mtbf", "6h"]).out;
     assert!(page.contains("a checkpoint every "), "{page}");
-    // Also where no pool was in use.
+    // The advice comes also if no pool was in use.
     let direct = Space { config: Config { stage: Stage::Direct, ..Config::default() }, ..Space::new(1) };
     direct.run(|_, session, _| {
         session.checkpoint().unwrap();

@@ -1,4 +1,4 @@
-//! Incremental revisions: the output of `show`, and the rest of the command, which reads them like others.
+//! Incremental revisions: the output of `show`, and the other commands, which read them like other revisions.
 
 use crate::support::{CELLS, RANKS, Ran, Space, field};
 use mainstay_engine::{Capture, Config, Track};
@@ -7,11 +7,11 @@ use std::{fs, os::unix::fs::MetadataExt, process::Command};
 
 const BLOCK: u64 = 4096;
 const CELLS_A_BLOCK: usize = 512;
-/// Of a rank's field, which ends with a part of a block.
+/// Zero blocks of a rank's field. The field ends with a partial block.
 const ZERO_BLOCKS: usize = 38;
 const FIRST_ZERO: usize = 40 * CELLS_A_BLOCK;
 
-/// What rank `rank` saves at `step`: zeros behind, and one block more that changed.
+/// The cells that rank `rank` saves at `step`: zeros at the end, and one more changed block at each step.
 fn cells(rank: usize, step: u64) -> Vec<f64> {
     let mut cells = field(rank, 1);
     cells[FIRST_ZERO..].fill(0.0);
@@ -19,7 +19,7 @@ fn cells(rank: usize, step: u64) -> Vec<f64> {
     cells
 }
 
-/// Revisions 1, 2 and 3.
+/// A space with revisions 1, 2 and 3.
 fn space() -> Space {
     let space = Space::new(3);
     let config = Config { capture: Capture::Incremental, track: Track::Hashes, ..space.config.clone() };
@@ -45,7 +45,7 @@ fn show_says_what_is_shared_with_which_revision_and_what_is_zero() {
         .iter()
         .map(|shares| (shares["revision"].as_u64().unwrap(), shares["bytes"].as_u64().unwrap()))
         .collect();
-    // The first changed two blocks ago, the second one ago; of the end there is a new one each time.
+    // One block changed two steps ago, another one step ago. The block at the end changes at each step.
     assert_eq!(shares, [(2, of_all(39)), (1, of_all(38))]);
     assert_eq!(revision["zero_bytes"], of_all(ZERO_BLOCKS as u64));
     let extents = revision["shard_list"][1]["items"][0]["extents"].as_array().unwrap();

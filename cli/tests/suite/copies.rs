@@ -1,5 +1,5 @@
-//! The commands on a space with ranks on two nodes, each with copies of the other's shards in its memory: data that is
-//! damaged or gone in one place is read from another, and changes apply to all places.
+//! The commands on a space with ranks on two nodes, each with copies of the other's shards in its memory: if data is
+//! damaged or gone in one place, the command reads it from another, and changes apply to all places.
 
 use super::levels::damage;
 use crate::support::{MAINSTAY, RANKS, Ran, Space, field, mainstay};
@@ -12,13 +12,14 @@ use std::{
     process::Command,
 };
 
-/// Ranks 0 and 2 are on the first node, rank 1 is on the second. The memory has revisions 2 and 3, the space the second.
+/// Ranks 0 and 2 are on the first node, rank 1 is on the second. The memory has revisions 2 and 3, the space has
+/// revision 2.
 fn two_nodes() -> Space {
     saved(&["n0", "n1"], 3)
 }
 
-/// All ranks are on one node, so that each directory has all shards. The memory has the last two of so many revisions, the
-/// space every second.
+/// All ranks are on one node, so each directory has all shards. The memory has the last two of `revisions` revisions,
+/// the space every second one.
 fn one_node(revisions: u64) -> Space {
     saved(&["n0"], revisions)
 }
@@ -43,7 +44,7 @@ fn save(space: &Space, steps: RangeInclusive<u64>) {
     });
 }
 
-/// Where the ranks of a node have saved, and where the copies lie that it holds.
+/// The directory that the ranks of a node save to, and the directory of the copies that the node holds.
 fn places(space: &Space, node: usize) -> [PathBuf; 2] {
     let mut found: Vec<PathBuf> =
         fs::read_dir(&space.nodes[node]).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -96,7 +97,7 @@ fn a_shard_of_which_one_copy_is_damaged_is_read_from_the_other_and_told() {
     assert_eq!(is_exported(&space, 3).err, "");
     assert_eq!(space.mainstay(&["verify"]).code, 0);
 
-    // Where rank 1 saved it.
+    // The shard in the directory that rank 1 saved to.
     assert_eq!(damage(&places(&space, 1)[0], 1, 3), 1);
     let told = verdicts(&space);
     assert!(told.contains(&(3, json!("memory"), json!(0), json!("damaged"))), "{told:?}");
@@ -115,7 +116,7 @@ fn a_shard_of_which_one_copy_is_damaged_is_read_from_the_other_and_told() {
     assert!(verified.code == 1 && verified.err.contains("memory, copy 1: shard 0: "), "{verified:?}");
     is_exported(&space, 3);
 
-    // Nothing else is left of the first.
+    // Nothing else is left of the first node.
     assert_eq!(damage(&places(&space, 0)[1], 1, 3), 1);
     let out = space.directory.path().join("none");
     let ran = run(&["export", "--revision=3"], &[&space.path(), &out]);
@@ -141,18 +142,18 @@ fn of_the_memory_of_one_node_alone_all_can_be_read() {
     }
 }
 
-/// The level has room for a revision that others are fed with, and so for a held one; its copies have not.
+/// The level has room for a revision that feeds other levels, and so for a held revision. Its copies have no such room.
 #[test]
 fn where_copies_have_no_room_for_what_is_held_that_is_told() {
     let space = one_node(3);
     let held = space.mainstay(&["hold", "--json"]);
     assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["memory"])), "{held:?}");
     assert!(held.err.contains("the level memory, copy 1 does not hold it: "), "{held:?}");
-    // It goes with its job, however large it was made.
+    // The level is removed with its job, whatever its size.
     assert!(held.err.contains("mainstay export") && !held.err.contains("mainstay grow"), "{held:?}");
     let holds = |directory: &Path| mainstay(&["ls", "--json"], directory).json()["holds"].as_array().unwrap().len();
     assert_eq!(places(&space, 0).map(|place| holds(&place)), [1, 0]);
-    // Two revisions are all that is kept; what is held stays beside them.
+    // The job keeps two revisions. A held revision stays in addition to them.
     save(&space, 4..=6);
     is_exported(&space, 3);
     let released = space.mainstay(&["release", "--all"]);
@@ -160,7 +161,7 @@ fn where_copies_have_no_room_for_what_is_held_that_is_told() {
     assert_eq!(places(&space, 0).map(|place| holds(&place)), [0, 0]);
 }
 
-/// Without a job a dry run said that there was no room for it.
+/// Without a job, a dry run reported that there was no room for the hold.
 #[test]
 fn what_lies_in_parts_is_not_held_and_told_with_what_to_do() {
     let space = two_nodes();
@@ -178,7 +179,7 @@ fn what_lies_in_parts_is_not_held_and_told_with_what_to_do() {
     for place in all_places(&space) {
         assert!(mainstay(&["ls", "--json"], &place).json()["holds"].as_array().unwrap().is_empty());
     }
-    // One that the space has whole is held there.
+    // If the space has the whole revision, the hold is placed there.
     let held = space.mainstay(&["hold", "--revision", "2", "--json"]);
     assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["space"])), "{held:?}");
 }
@@ -197,7 +198,7 @@ fn what_nobody_wants_goes_on_the_copies_too() {
     assert_eq!(revisions_in(&space.path()), [4]);
     assert_eq!(all_places(&space).iter().map(|place| revisions_in(place)).collect::<Vec<_>>(), [[4], [4]]);
     is_exported(&space, 4);
-    // Where a directory has a part of the shards alone, nothing goes.
+    // If a directory has only a part of the shards, nothing is removed.
     let space = two_nodes();
     let there = || all_places(&space).iter().map(|place| revisions_in(place)).collect::<Vec<_>>();
     let before = there();
@@ -214,7 +215,7 @@ fn newer_revisions_go_on_the_copies_too() {
     for place in all_places(&space) {
         assert_eq!(revisions_in(&place)[0], 2, "{}", place.display());
     }
-    // Nor does what went come back from a copy.
+    // A removed revision does not come back from a copy either.
     fs::remove_dir_all(&space.nodes[1]).unwrap();
     space.run(|rank, session, state| {
         assert_eq!(session.restore().unwrap().unwrap().revision, 2);
@@ -234,7 +235,7 @@ fn a_view_points_to_a_copy_where_nothing_else_is_left() {
     let (shown, text) = view(&space);
     assert!(shown.code == 0 && shown.err.contains("is only in memory"), "{shown:?}");
     assert!(text.contains("mainstay-level-") && text.contains("-copy1"), "{shown:?}");
-    // A file of HDF5 points to one directory.
+    // An HDF5 file points to one directory.
     let (shown, _) = view(&two_nodes());
     shown.refused(1, &["no directory in sight has all of its shards", "mainstay export"]);
 }
@@ -260,7 +261,7 @@ fn status_tells_how_old_the_newest_is_and_who_holds_what() {
     }
     let page = space.mainstay(&["status"]).out;
     let words = |of: &str| -> Vec<String> {
-        // Of the table: its lines are indented.
+        // The lines of the table are indented.
         let is_row = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with(of);
         let line = page.lines().find(is_row).unwrap_or_else(|| panic!("no {of}: {page}"));
         line.trim_start()[of.len()..].split_whitespace().map(str::to_owned).collect()
@@ -271,10 +272,10 @@ fn status_tells_how_old_the_newest_is_and_who_holds_what() {
         assert!(words[0] == revision && words[1].parse::<f64>().is_ok() && words[2] == "s", "{row}: {page}");
     }
     let name = document["job"]["nodes"][0]["name"].as_str().unwrap();
-    // Both nodes are this one by name.
+    // Both nodes have the name of this machine.
     let line = format!("\nmemory, copy 1: {name} holds ranks 0 to 2 of {name}\n");
     assert!(page.contains(&line), "no {line:?} in {page}");
-    // Where nothing is, it has no age.
+    // A place without data has no age.
     space.nodes.iter().for_each(|node| fs::remove_dir_all(node).unwrap());
     let document = space.mainstay(&["status", "--json"]).json();
     assert_eq!((&document["levels"][0]["age_ns"], &document["levels"][0]["complete"]), (&Value::Null, &json!([])));

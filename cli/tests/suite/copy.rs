@@ -1,4 +1,4 @@
-//! `copy`: revisions become those of another space, wherever the command is killed.
+//! `copy`: revisions become revisions of another space, even if the command is killed at any moment.
 
 use crate::support::{MAINSTAY, RANKS, Ran, Space, field};
 use mainstay_engine::{LevelPlace, MemoryAfter};
@@ -14,7 +14,7 @@ fn copy(space: &Space, other: &Path, more: &[&str]) -> Ran {
     Command::new(MAINSTAY).arg("copy").arg(space.path()).arg(other).args(more).output().map(Ran::of).unwrap()
 }
 
-/// The space that the copies of `space` make, as one in which jobs run.
+/// The space that the copies of `space` make, as a space for jobs.
 fn other(space: &Space) -> (Space, PathBuf) {
     let other = Space::new(space.config.keep);
     let path = other.path();
@@ -66,7 +66,7 @@ fn copies_are_told_and_are_a_space_like_any_other() {
     let bytes: Vec<u8> = field(1, 4).iter().flat_map(|cell| cell.to_le_bytes()).collect();
     assert!(fs::read(out.join("shard/0001/field.raw")).unwrap() == bytes);
     goes_on_from(&made, 4);
-    // The space goes on by itself.
+    // The copied space goes on by itself.
     goes_on_from(&space, 4);
     copy(&space, &path, &[]).refused(2, &["give a directory of its own"]);
 }
@@ -85,7 +85,7 @@ fn revisions_are_chosen_by_their_numbers() {
     goes_on_from(&made, 5);
 }
 
-/// What the space keeps is not what its memory has; the copy has both.
+/// The space and its memory keep different revisions. The copy has both.
 #[test]
 fn all_levels_are_copied_from() {
     let mut space = Space::new(2);
@@ -106,7 +106,7 @@ fn all_levels_are_copied_from() {
     goes_on_from(&made, 7);
 }
 
-/// Killed at any moment, it leaves what is whole and no more; started again it makes the rest, and its holds end.
+/// A copy that is killed at any moment leaves only whole revisions. A second run copies the rest, and its holds end.
 #[test]
 fn a_copy_that_is_killed_goes_on() {
     let space = Space::with(4, 6);
@@ -124,7 +124,7 @@ fn a_copy_that_is_killed_goes_on() {
             let found = complete(&made);
             assert!(found.iter().all(|number| there.contains(number)), "{found:?}");
             let verified = made.mainstay(&["verify"]);
-            // Nothing complete may be there yet.
+            // Possibly no revision is complete yet.
             assert!(verified.code == 0 || found.is_empty(), "{verified:?}");
         }
         if round % 10 == 9 {
@@ -144,11 +144,12 @@ fn beside_a_job_what_is_there_is_copied() {
     let space = Space::with(2, 1);
     let (made, path) = other(&space);
     space.beside_a_job(|| {
-        // Until nothing is left of the job before this one: what was copied of that would be another run's by then.
+        // The test waits until nothing is left of the job before this one. A copy of its revisions would belong to
+        // another run by then.
         let is_new = || complete(&space).first().is_some_and(|newest| *newest > 5);
         assert!((0..500).any(|_| is_new()), "the job saves nothing");
         for _ in 0..5 {
-            // All that is there may be let go of before it is held.
+            // The job may remove every revision before the copy can hold it.
             let ran = copy(&space, &path, &[]);
             let is_gone = ["removed the revision", "there is no revision"].iter().any(|says| ran.err.contains(says));
             assert!(ran.code == 0 || is_gone, "{ran:?}");
@@ -165,7 +166,7 @@ fn beside_a_job_what_is_there_is_copied() {
 fn damage_is_named_and_the_rest_is_copied() {
     let space = Space::with(2, 2);
     let (made, path) = other(&space);
-    // A block of revision 1, somewhere in the data of some rank.
+    // A block of revision 1, somewhere in the data of any rank.
     let first = field(1, 1).iter().flat_map(|cell| cell.to_le_bytes()).take(64).collect::<Vec<u8>>();
     let mut bytes = fs::read(space.layout()).unwrap();
     let at = bytes.windows(64).position(|window| window == first).unwrap();
@@ -194,7 +195,7 @@ fn what_belongs_to_others_is_refused() {
             copy(&space, &used.path(), &[]).refused(4, &["in use"]);
         }
     });
-    // A directory that was made for a copy that failed is taken back.
+    // A failed copy removes the directory that it made.
     let file = space.directory.path().join("file");
     fs::write(&file, "").unwrap();
     copy(&space, &file.join("below"), &[]).refused(3, &["not a directory"]);

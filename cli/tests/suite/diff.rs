@@ -21,14 +21,15 @@ fn items(document: &Value, name: &str) -> Vec<Value> {
 
 fn protect<T>(session: &mut Session, name: &str, memory: &mut [T], element: ElementType) {
     let shape = [size_of_val(memory) as u64 / element.size()];
-    // SAFETY: the memory outlives the session, which alone uses it meanwhile.
+    // SAFETY: the memory outlives the session. Only the session uses it meanwhile.
     session.protect(unsafe { Region::array(name, memory.as_mut_ptr().cast(), element, &shape) }.unwrap()).unwrap();
 }
 
-/// Of an item that never changes.
+/// Blocks of an item that never changes.
 const WIDE_BLOCKS: usize = 300;
 
-/// Revisions 1, 2 and 3: in 2 two cells of rank 1 differ from 1, a number has changed and one has gone; 3 is as 2.
+/// A space with revisions 1, 2 and 3. In revision 2, two cells of rank 1 differ from 1, a number has changed, and one
+/// is gone. Revision 3 is the same as 2.
 fn space() -> Space {
     let space = Space::new(5);
     space.run(|rank, session, state| {
@@ -55,7 +56,7 @@ fn space() -> Space {
             session.checkpoint().unwrap();
         }
         session.unprotect_all().unwrap();
-        // They live until here.
+        // The memory lives until here.
         drop((step, mask, gone, wide));
     });
     space
@@ -100,7 +101,7 @@ fn what_differs_is_told_by_item_and_shard() {
     );
     let gone = &items(&document, "gone")[0];
     assert_eq!((&gone["state"], &gone["second"]), (&"only_in_first".into(), &Value::Null));
-    // 5003 bytes became 9003: of three blocks the second was filled, and the third is new.
+    // 5003 bytes became 9003: of the three blocks, the second was filled and the third is new.
     let log = &items(&document, "log")[0];
     assert_eq!(
         (&log["state"], &log["blocks"], &log["blocks_changed"], &log["elements_changed"]),
@@ -132,8 +133,8 @@ fn what_differs_is_told_by_item_and_shard() {
     diff(&space, &[], "2", "9").refused(1, &["there is no revision 9", "there are: 3, 2, 1"]);
 }
 
-/// Blocks whose hashes are alike are not read: a byte that has changed on the disk in one of these goes unseen. Where they
-/// differ it is found.
+/// Blocks with equal hashes are not read: a byte that has changed on the disk in such a block goes unseen. If the
+/// hashes differ, the change is found.
 #[test]
 fn only_what_differs_is_read() {
     let space = space();
@@ -158,7 +159,7 @@ fn only_what_differs_is_read() {
     diff(&space, &[], "1", "2").refused(1, &["shard 1", "block"]);
 }
 
-/// A global array of 12 x 4 cells, a rank's share of its rows, with `more` in one cell.
+/// Saves a global array of 12 x 4 cells, divided by rows among the ranks, with `more` in one cell.
 fn save_rows(space: &Space, rows: [u64; RANKS], more: f64) {
     space.run(|rank, session, _| {
         session.unprotect("field").unwrap();
@@ -191,12 +192,13 @@ fn global_arrays_are_compared_whatever_their_boxes() {
     assert_eq!((all[1]["largest_difference"].as_f64(), &all[1]["largest_at"]), (Some(0.25), &vec![7, 2].into()));
     let page = diff(&space, &[], "1", "2").out;
     assert!(page.contains("0.25 at 7, 2 of shard 1"), "{page}");
-    // In the same boxes by their hashes.
+    // If the boxes are the same, the hashes decide.
     let document = diff(&space, &["--json"], "2", "3").json();
     assert!(document["same"] == true && items(&document, "u").iter().all(|item| item["global"] == false), "{document}");
 }
 
-/// The whole command was refused where the second lacked a cell, and found nothing where the first did.
+/// The whole command was refused if the second revision lacked a cell. It found nothing if the first revision lacked
+/// it.
 #[test]
 fn cells_that_only_one_revision_has_are_told() {
     let space = Space::new(5);
@@ -214,18 +216,19 @@ fn cells_that_only_one_revision_has_are_told() {
         items(&document, "u").iter().map(told).collect::<Vec<_>>()
     };
     let line = |shard: u64, state: &str, blocks: u64, elements: u64| (shard, state.to_owned(), blocks, elements);
-    // The second has no rows from 9 on, and another cell in row 7.
+    // The second revision has no rows from 9 on, and another cell in row 7.
     assert_eq!(told("1", "2"), [line(0, "same", 0, 0), line(1, "changed", 1, 1), line(2, "changed", 1, 0)]);
     let all = [line(0, "same", 0, 0), line(1, "changed", 1, 1), line(2, "same", 0, 0), line(2, "only_in_second", 1, 0)];
     assert_eq!(told("2", "1"), all);
-    // No rows from 2 on.
+    // The revision has no rows from 2 on.
     assert_eq!(
         told("1", "3"),
         [line(0, "changed", 1, 0), line(1, "only_in_first", 1, 0), line(2, "only_in_first", 1, 0)]
     );
 }
 
-/// Where the newest revision cannot be read, another one is the newest: two of the same were said to be the same, and no more.
+/// If the newest revision cannot be read, another revision is the newest. Two equal revisions were reported as the
+/// same, without a warning.
 #[test]
 fn what_may_have_been_newer_than_the_newest_is_told() {
     let space = Space::with(3, 5);
@@ -235,6 +238,6 @@ fn what_may_have_been_newer_than_the_newest_is_told() {
     let told = diff(&space, &[], "4", "newest");
     assert!(told.code == 0 && told.out.contains("revision 4") && told.err.contains("revision 5"), "{told:?}");
     assert!(space.mainstay(&["hold"]).err.contains("revision 5"));
-    // Nobody asked for what cannot be read.
+    // No warning comes if the unreadable revision was not asked for.
     assert_eq!(diff(&space, &[], "3", "4").err, "");
 }

@@ -3,7 +3,7 @@
 use crate::support::{MAINSTAY, Ran, Space};
 use std::{fs, path::Path, process::Command, time::SystemTime};
 
-/// All files below, with what is in them and when they were changed.
+/// All files below the folder, with their contents and times of change.
 fn contents(folder: &Path) -> Vec<(String, SystemTime, Vec<u8>)> {
     let mut all = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -86,7 +86,7 @@ fn reserve_and_grow() {
     };
     assert_eq!(alike(&would), alike(&done));
     assert_eq!(would["files"][0]["file"], "layout-000001-000000-*.mainstay");
-    // A layout that holds nothing is replaced.
+    // A layout without revisions is replaced.
     let again = dry(&space, &[&["reserve"], &sizes[..]].concat(), "holds nothing and would be removed");
     assert_eq!(again["layouts_removed"][0], done["files"][0]["file"]);
 

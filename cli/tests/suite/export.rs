@@ -27,7 +27,7 @@ fn saved(rank: usize, step: u64) -> Vec<u8> {
     field(rank, step).iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// All files below, sorted, hidden ones too.
+/// All files below the directory, sorted, with the hidden ones.
 fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![directory.to_owned()];
@@ -41,7 +41,8 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Each rank has a stripe of the columns and one more to the right, its neighbour's, in which it has something else.
+/// Each rank has a stripe of the columns and one more column to the right. That column belongs to its neighbour, and
+/// the rank has other values in it.
 #[test]
 fn an_array_that_the_shards_share_becomes_one_file() {
     const ROWS: usize = 500;
@@ -56,10 +57,10 @@ fn an_array_that_the_shards_share_becomes_one_file() {
             (row, column) => cell(row, 20 * rank + column),
         };
         let mut mine: Vec<f64> = (0..ROWS * columns).map(value).collect();
-        // The lower rank's part counts: here that of the halo, which holds nothing of its own.
+        // In the overlap of two parts, the lower rank's part counts: here its halo column, with other values.
         let place = PlaceInWhole { global_shape: whole.to_vec(), offset: vec![0, 20 * rank as u64] };
         let shape = [ROWS as u64, columns as u64];
-        // SAFETY: the state lives until the checkpoint is complete, and the session alone uses it meanwhile.
+        // SAFETY: the state lives until the checkpoint is complete. Only the session uses it meanwhile.
         #[allow(unsafe_code)]
         let region = unsafe { Region::placed("grid", mine.as_mut_ptr().cast(), ElementType::F64, &shape, place) };
         session.protect(region.unwrap()).unwrap();
@@ -130,12 +131,12 @@ fn damage_leaves_nothing() {
     export(&space, &out(&space), &[]).refused(1, &["shard 2", "checksum", "nothing was exported"]);
     assert_eq!(files(&out(&space)), [""; 0]);
     assert_eq!(fs::read_dir(out(&space)).unwrap().count(), 0, "a folder was left");
-    // What is not damaged can be had.
+    // The undamaged shards can be exported.
     assert_eq!(export(&space, &out(&space), &["--shard", "0", "--shard", "1"]).code, 0);
     assert_eq!(export(&space, &out(&space), &["--revision", "4", "--force"]).code, 0);
 }
 
-/// Names come from the space, whoever wrote it, and become paths.
+/// Names come from the space, from any writer, and become paths.
 #[test]
 fn a_name_that_leaves_the_directory_is_refused() {
     for name in ["../.f", "/tmp/", "a/../", "./a/b", "a\0b/c", "a\nbcd", "a//bc", "äbcd", "a\\b c"] {
@@ -151,14 +152,14 @@ fn a_name_that_leaves_the_directory_is_refused() {
     }
 }
 
-/// A folder and a file of one name cannot both be.
+/// A folder and a file cannot have the same name.
 #[test]
 #[allow(unsafe_code)]
 fn names_that_get_in_each_others_way_are_told() {
     let space = Space::new(1);
     space.run(|_, session, _| {
         let mut inside = [7_u8; 8];
-        // SAFETY: it lives until it is unprotected.
+        // SAFETY: the memory lives until it is unprotected.
         let region = unsafe { Region::new("field.npy/inside", inside.as_mut_ptr(), 8) };
         session.protect(region.unwrap()).unwrap();
         session.checkpoint().unwrap();
@@ -175,7 +176,7 @@ fn names_that_get_in_each_others_way_are_told() {
     assert_eq!(files(&out(&space)).first().unwrap(), "shard/0000/field.npy/inside.npy");
 }
 
-/// The array lay where an item of the shard did, one was written over the other, and both were said to be verified.
+/// The array and an item of a shard had the same path: one overwrote the other, and both were reported as verified.
 #[test]
 #[allow(unsafe_code)]
 fn a_whole_array_with_the_name_of_another_file_is_told() {
@@ -183,7 +184,7 @@ fn a_whole_array_with_the_name_of_another_file_is_told() {
     space.run(|rank, session, _| {
         let mut mine = [7_u8; 8];
         let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
-        // SAFETY: it lives until it is unprotected.
+        // SAFETY: the memory lives until it is unprotected.
         let region =
             unsafe { Region::placed("shard/0000/field", mine.as_mut_ptr(), ElementType::F64, &[1], place).unwrap() };
         session.protect(region).unwrap();
@@ -201,7 +202,7 @@ fn a_whole_array_with_the_name_of_another_file_is_told() {
     );
 }
 
-/// A shape that does not fit the bytes is told by neither numpy nor us.
+/// Neither numpy nor Mainstay reports a shape that does not fit the bytes.
 #[test]
 fn a_shape_that_does_not_fit_is_left_out() {
     let space = Space::with(1, 2);
@@ -214,7 +215,7 @@ fn a_shape_that_does_not_fit_is_left_out() {
     assert_eq!((&file["dtype"], &file["shape"]), (&"|u1".into(), &vec![8 * CELLS].into()));
 }
 
-/// A shard may be written as a stream too, of which nobody knows what is in it.
+/// A shard can also be a stream, with contents that only the program knows.
 #[test]
 fn a_stream_becomes_a_file_of_its_bytes() {
     let space = Space::with(1, 2);
@@ -253,13 +254,13 @@ fn what_is_not_there_is_told() {
     assert!(!out(&space).exists());
     let file = space.directory.path().join("file");
     File::create(&file).unwrap().write_all_at(b"x", 0).unwrap();
-    // It was not told what to do.
+    // The command did not say how to go on.
     export(&space, &file, &[]).refused(4, &["making the directory", "a file has this name; choose another place"]);
     let below = file.join("out");
     export(&space, &below, &[]).refused(4, &["making the directory", "no directory; choose another place"]);
 }
 
-/// Beside a job that lets go of all that is read: one revision, whole, every time.
+/// The job removes the revisions that the command reads. The export has one whole revision every time.
 #[test]
 fn beside_a_running_job_all_files_are_of_one_revision() {
     let space = Space::with(1, 1);
@@ -281,7 +282,7 @@ fn beside_a_running_job_all_files_are_of_one_revision() {
     });
 }
 
-/// The command was ended by the signal, without a word, and left a folder behind.
+/// The signal ended the command without a message, and the command left a folder behind.
 #[test]
 fn a_limit_on_the_size_of_files_is_told_and_leaves_nothing() {
     let space = Space::with(1, 1);

@@ -91,7 +91,7 @@ fn what_is_no_number_is_told_with_the_nearest_call() {
     assert!(named.code == 2 && named.err.contains("mainstay diff SPACE 11 newest"), "{named:?}");
 }
 
-/// Before, `newest` was refused wherever a revision is named, though `ls` calls it that.
+/// `newest` was refused as the name of a revision, although `ls` prints it.
 #[test]
 fn the_newest_is_named_alike_everywhere() {
     let space = Space::with(2, 3);
@@ -122,7 +122,7 @@ fn the_newest_is_named_alike_everywhere() {
     let empty = Space::new(1);
     empty.run(|_, _, _| {});
     empty.mainstay(&["release", "--revision", "newest"]).refused(1, &["no complete revision"]);
-    // What nobody asked for may be lacking.
+    // A revision that was not asked for may be missing.
     assert_eq!(empty.mainstay(&["show", "--revision", "newest"]).code, 1);
     assert_eq!(empty.mainstay(&["show"]).code, 0);
 }
@@ -192,7 +192,7 @@ fn what_cannot_be_held_is_refused() {
     let space = Space::with(1, 4);
     space.mainstay(&["hold", "--revision", "77"]).refused(1, &["no revision 77", "4, 3"]);
     assert_eq!(space.mainstay(&["hold"]).code, 0);
-    // Room for keep+2, so that one can stay besides.
+    // Room for keep+2 revisions, so one can be held in addition.
     let before = fs::read(space.layout()).unwrap();
     let path = space.path();
     let path = path.to_str().unwrap();
@@ -209,12 +209,12 @@ fn what_cannot_be_held_is_refused() {
         mainstay(command, &nowhere).refused(3, &["no such directory"]);
     }
     assert!(!nowhere.exists());
-    // What the refusal names makes room; the job's `keep` is 1.
+    // The command in the refusal makes room. The job's `keep` is 1.
     assert_eq!(space.mainstay(&["grow", "--like", path, "--keep", "2"]).code, 0);
     assert_eq!(space.mainstay(&["hold", "--revision", "3"]).code, 0);
 }
 
-/// Text that would move a terminal's cursor is no note, whoever wrote it.
+/// A hold does not count if its note has bytes that would move a terminal's cursor, whatever wrote it.
 #[test]
 fn noise_in_the_holds_is_no_hold() {
     let space = Space::with(1, 2);

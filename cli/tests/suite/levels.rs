@@ -1,4 +1,5 @@
-//! The commands on a space that has other levels before it: each revision once, from the nearest place that has it whole.
+//! The commands on a space that has other levels before it: each revision once, from the nearest place that has it
+//! whole.
 
 use crate::support::{MAINSTAY, RANKS, Ran, Space, field, mainstay};
 use mainstay_engine::{LevelPlace, MemoryAfter, Reader};
@@ -10,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// Revisions 1 to `revisions`, of which the memory keeps two, and the space every second, two as well.
+/// Revisions 1 to `revisions`. The memory keeps two of them. The space takes every second one, and keeps two as well.
 fn space_of(revisions: u64) -> Space {
     let space = Space::new(2);
     let memory = space.directory.path().join("memory");
@@ -37,7 +38,7 @@ fn memory(space: &Space) -> PathBuf {
     found.next().unwrap().unwrap().path()
 }
 
-/// Revision and levels of each line of a document.
+/// The revision and the levels of each line of a document.
 fn levels(document: &Value) -> Vec<(u64, Vec<String>)> {
     let levels = |revision: &Value| {
         let all = revision["levels"].as_array().unwrap().iter();
@@ -47,7 +48,8 @@ fn levels(document: &Value) -> Vec<(u64, Vec<String>)> {
     revisions.map(|revision| (revision["revision"].as_u64().unwrap(), levels(revision))).collect()
 }
 
-/// Flips a byte of what rank `rank` saved at `step`, wherever it lies in the layouts of `directory`; returns how often.
+/// Flips a byte in the shard that rank `rank` saved at `step`, in each layout of `directory` that has it. Returns the
+/// number of flips.
 pub fn damage(directory: &Path, rank: usize, step: u64) -> usize {
     let bytes: Vec<u8> = field(rank, step)[5000..5010].iter().flat_map(|cell| cell.to_le_bytes()).collect();
     let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
@@ -93,10 +95,10 @@ fn a_revision_is_listed_once_with_the_levels_that_have_it() {
     let shown = space.mainstay(&["show"]);
     assert!(shown.code == 0 && shown.out.contains("\nrevision 5 of lineage 1"), "{shown:?}");
     assert!(shown.out.contains("\non the level memory\n"), "{shown:?}");
-    // Whoever gives the level's directory sees that alone.
+    // With the level's directory, the command shows that level alone.
     let alone = mainstay(&["ls", "--json"], &memory(&space)).json();
     assert_eq!(levels(&alone)[0], (5, Vec::new()));
-    // Of a space whose levels are gone, the space is left.
+    // If the levels of a space are gone, the space itself is left.
     fs::remove_dir_all(memory(&space)).unwrap();
     let document = space.mainstay(&["ls", "--json"]).json();
     assert_eq!(levels(&document), [(4, Vec::new()), (2, Vec::new())]);
@@ -124,7 +126,7 @@ fn what_is_damaged_in_one_place_is_read_from_another_and_told() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.err.contains("shard 1: ") && ran.err.contains("read from space instead"), "{ran:?}");
     (0..RANKS).for_each(|rank| assert_eq!(saved(&out, rank), field(rank, 4), "rank {rank}"));
-    // So does whoever reads a part.
+    // A reader of a part finds it too.
     let mut reader = Reader::open(&space.path(), Some(4), "test").unwrap();
     let mut cell = [0; 8];
     for (rank, elsewhere) in [(0, 0), (1, 1), (2, 1)] {
@@ -132,7 +134,7 @@ fn what_is_damaged_in_one_place_is_read_from_another_and_told() {
         assert_eq!(f64::from_le_bytes(cell), field(rank as usize, 4)[5005]);
         assert_eq!(reader.elsewhere().len(), elsewhere);
     }
-    // Damaged in all places, it is an error, and nothing is exported.
+    // If all places are damaged, the command reports an error and exports nothing.
     assert_eq!(damage(&space.path(), 1, 4), 1);
     let (ran, out) = exported(&space, &["--revision=4"]);
     assert!(ran.code == 1 && ran.err.contains("nothing was exported") && !out.join("shard/0001").exists(), "{ran:?}");
@@ -185,23 +187,23 @@ fn what_is_held_and_released_is_so_on_all_levels() {
     for directory in [memory(&space), space.path()] {
         assert_eq!(mainstay(&["ls", "--json"], &directory).json()["holds"], json!([]));
     }
-    // What is only in memory goes with it.
+    // A revision that is only in memory is lost with it.
     let space = space_of(3);
     let held = space.mainstay(&["hold"]);
     assert!(held.code == 0 && held.err.contains("it is held only in memory"), "{held:?}");
 }
 
-/// It was advised to save with stage = "pool", which a job with a level in memory has, and makes no pool all the same.
+/// The advice was stage = "pool". A job with a level in memory has that setting, and still makes no pool.
 #[test]
 fn of_what_was_copied_into_memory_it_is_told_that_there_is_no_pool() {
-    // On a disk it would have a pool before it.
+    // A level on a disk would have a pool before it.
     let memory = tempfile::TempDir::new_in("/dev/shm").unwrap();
     let refused = space_with(Space::new(2), memory.path().to_owned(), 4).mainstay(&["advise"]);
     refused.refused(1, &["through no pool", "without the setting memory"]);
     assert!(!refused.err.contains("stage ="), "{refused:?}");
 }
 
-/// It was advised to grow the space, which gives a level no room.
+/// The advice was to grow the space, which gives a level no room.
 #[test]
 fn a_level_without_room_for_a_hold_is_told_and_how_it_gets_room() {
     let mut space = Space::new(2);
@@ -218,7 +220,7 @@ fn a_level_without_room_for_a_hold_is_told_and_how_it_gets_room() {
     };
     save(1..=4);
     let disk = fs::read_dir(space.directory.path().join("disk")).unwrap().next().unwrap().unwrap().path();
-    // However often it is held, it is named once.
+    // A revision is listed once, however often it is held.
     (0..2).for_each(|_| assert_eq!(space.mainstay(&["hold", "--revision=3"]).code, 0));
     for words in [&["hold"][..], &["hold", "--dry-run"]] {
         let refused = space.mainstay(words);

@@ -39,7 +39,7 @@ fn ls_lists_revisions_newest_first() {
     assert!(lines[1].contains("newest") && lines[1].contains("938 KiB"), "{}", table.out);
 }
 
-/// The command waited for someone to write to the pipe, for ever.
+/// The command waited forever for a writer of the pipe.
 #[test]
 fn a_pipe_in_the_place_of_a_file_holds_nobody_up() {
     let space = Space::with(2, 5);
@@ -106,7 +106,7 @@ fn verify_names_the_damaged_shard_and_reads_the_rest() {
     assert_eq!(space.mainstay(&["ls"]).code, 0, "only verify reads blocks");
 }
 
-/// Flips one byte in the middle of what `rank` saved.
+/// Flips one byte in the middle of the shard of `rank`.
 fn flip_byte_of(space: &Space, revision: u64, rank: usize) {
     let document = space.mainstay(&["show", "--json", "--revision", &revision.to_string()]).json();
     let extent = &document["revision"]["shard_list"][rank]["items"][0]["extents"][0];
@@ -175,7 +175,7 @@ fn what_is_no_space_is_left_alone() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "looking made a file");
 }
 
-/// Of 64 ranks it printed a line for each item of each.
+/// With 64 ranks the command printed a line for each item of each rank.
 #[test]
 fn items_of_many_ranks_are_summed_up() {
     let space = Space::new(1);
@@ -193,7 +193,7 @@ fn items_of_many_ranks_are_summed_up() {
     assert!(page.contains("the sums of 9 shards; give --shards to list each"), "{page}");
     let each = space.mainstay(&["show", "--shards"]).out;
     assert_eq!(each.lines().filter(|line| line.contains("field")).count(), 9, "{each}");
-    // One shard of one rank is no plural.
+    // One shard of one rank gets no plural.
     let alone = Space::new(1);
     alone.run_on(1, |_, session, _| {
         session.checkpoint().unwrap();
@@ -204,7 +204,7 @@ fn items_of_many_ranks_are_summed_up() {
 
 #[test]
 fn an_item_that_is_the_same_on_all_ranks_is_shown_so() {
-    // Two are listed, and nine summed up.
+    // Two ranks are listed, nine are summed up.
     for ranks in [2, 9] {
         let space = Space::new(1);
         space.run_on(ranks, |_, session, _| {
@@ -218,7 +218,7 @@ fn an_item_that_is_the_same_on_all_ranks_is_shown_so() {
     }
 }
 
-/// `ls` of the directory above said "no layout", and of a broken link "no such directory".
+/// `ls` of the directory above reported "no layout", and of a broken link "no such directory".
 #[test]
 fn a_directory_that_is_no_space_says_what_is_below_and_a_link_to_nothing_what_it_is() {
     let mut space = Space::new(1);
@@ -262,7 +262,7 @@ fn wrong_usage_has_a_code_of_its_own() {
     }
 }
 
-/// Looking must change nothing, neither by a user who could nor by one who could not.
+/// Looking changes nothing, whether or not the user has the right to write.
 #[test]
 fn looking_needs_no_right_to_write_and_changes_nothing() {
     let space = Space::with(2, 3);
@@ -272,7 +272,7 @@ fn looking_needs_no_right_to_write_and_changes_nothing() {
     }
     assert!(contents(&space) == before);
 
-    // The command, and all on the way to the space, where any user may read it.
+    // The command, and all folders on the way to the space, in a place where any user may read.
     let binary = space.directory.path().join("mainstay");
     copied(&binary);
     let files = fs::read_dir(space.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -297,13 +297,13 @@ fn looking_needs_no_right_to_write_and_changes_nothing() {
     assert!(contents(&space) == before);
 }
 
-/// The command, where another user may run it. Copied by a process of its own: a child that another test starts meanwhile
-/// would have a copy made here open for writing, and the system runs no such file.
+/// Copies the command to a place where another user may run it. A process of its own makes the copy. Otherwise a child
+/// that another test starts meanwhile would have the copy open for writing, and the system runs no such file.
 fn copied(to: &Path) {
     assert!(Command::new("cp").arg(MAINSTAY).arg(to).status().unwrap().success());
 }
 
-/// Root may read and write anything: it becomes somebody else.
+/// Root may read and write anything, so the command runs as another user.
 fn drop_root(run: &mut Command) {
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         run.uid(65_534).gid(65_534);
@@ -372,8 +372,8 @@ fn a_space_that_a_job_has_open_is_in_use() {
     });
 }
 
-/// What is read beside a job that saves is let go and overwritten under the reader's eyes. Without a
-/// second look at the slots, `verify` called it damage in the first rounds.
+/// A running job removes and overwrites revisions while the command reads them. Without a second look at the slots,
+/// `verify` reported damage in the first rounds.
 #[test]
 fn beside_a_running_job_nothing_is_called_damaged() {
     let space = Space::with(1, 1);

@@ -18,7 +18,7 @@ fn recorded(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name)
 }
 
-/// The shares of pages saved early and in vain of a predictor.
+/// The shares of pages that a predictor saved early and in vain.
 fn shares(ran: &Ran, predictor: &str) -> (f64, f64) {
     let told = ran.json();
     let all = told["traces"][0]["predictors"].as_array().unwrap();
@@ -46,7 +46,7 @@ fn sweep(iterations: u64) -> Vec<Record> {
     [(MARK, 7, Vec::new())].into_iter().chain(steps).collect()
 }
 
-/// The directory that `mainstay trace` made stands for the traces in it, in the order of ranks.
+/// The directory that `mainstay trace` made stands for its traces, in the order of ranks.
 #[test]
 fn a_directory_stands_for_its_traces() {
     let folder = TempDir::new().unwrap();
@@ -63,7 +63,7 @@ fn a_directory_stands_for_its_traces() {
     assert_eq!(names, ["made.trace", "rank-9.trace", "rank-10.trace"].map(file));
 }
 
-/// Each page is written every 10 ms, in all intervals: by these it is never seldom.
+/// Each page is written every 10 ms in all intervals: by its intervals it is never infrequent.
 #[test]
 fn a_page_that_was_not_written_for_so_long_is_infrequent() {
     let folder = TempDir::new().unwrap();
@@ -74,7 +74,7 @@ fn a_page_that_was_not_written_for_so_long_is_infrequent() {
     assert!(early(&["--infrequent", "9ms"]) > 0.5);
 }
 
-/// What `auto` reaches is tested in the engine.
+/// The engine's tests measure the gain of `auto`.
 #[test]
 fn recorded_programs_are_replayed() {
     for (trace, iterations) in [("bt.W.bin", "20"), ("sp.W.bin", "20"), ("cg.A.bin", "5")] {
@@ -91,7 +91,8 @@ fn recorded_programs_are_replayed() {
     }
 }
 
-/// The oracle and those that need nothing but the past differ in what they know before they have learnt: nothing.
+/// The oracle knows the intervals from the start. Predictors that use only the past know nothing before they have
+/// learnt.
 #[test]
 fn what_learning_costs_is_told() {
     let folder = TempDir::new().unwrap();
@@ -100,12 +101,12 @@ fn what_learning_costs_is_told() {
         shares(&oracle(&trace, &["--json", "--iterations", "2", "--share", "0.1", "--learn", learn]), predictor).0
     };
     assert_eq!((gains("0", "oracle"), gains("2", "oracle")), (0.9, 0.9));
-    // Of six intervals, the first tells how it goes on.
+    // Of six intervals, `count` needs the first to learn.
     assert_eq!((gains("0", "count"), gains("1", "count")), (0.9 * 5.0 / 6.0, 0.9));
     assert!(gains("0", "auto") < gains("2", "auto") && gains("2", "auto") == 0.9);
 }
 
-/// What a writer has time for comes out: all pages but the last, whose write is the interval's end.
+/// The writer has time for all pages but the last: its write ends the interval.
 #[test]
 fn what_a_sweep_gains_is_known() {
     let folder = TempDir::new().unwrap();
@@ -154,7 +155,8 @@ fn what_is_no_trace_is_refused_by_name() {
         words[at] = word;
         words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()
     };
-    // Of the second record: its time, how many stretches it has, and the pages of the first.
+    // The changed words: the time of the third record, and in the second record the number of stretches and the pages
+    // of the first one.
     with(&changed(4 + 6 + 1, 0), &["runs backwards"]);
     with(&changed(4 + 3, u64::MAX), &["is none"]);
     with(&changed(4 + 3, 1 << 30), &["cut off"]);

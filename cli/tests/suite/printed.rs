@@ -11,11 +11,11 @@ use std::{
     process::Command,
 };
 
-/// Orders to a terminal, a line of somebody else's making, text from right to left, nothing at all.
+/// Terminal commands, a forged line, text from right to left, and invisible characters.
 const ODD: &str = "\x1b[31m\x07\n1 pool removed\u{202e}\u{200b}\u{9b}x";
 const SEEN: &str = "\\u{1b}[31m\\u{7}\\n1 pool removed\\u{202e}\\u{200b}\\u{9b}x";
 
-/// Nothing in it is obeyed, or hides.
+/// The text has no character that a terminal obeys or hides.
 #[track_caller]
 fn is_seen(text: &str) {
     let hidden = text.chars().find(|c| *c != '\n' && (c.is_control() || "\u{202e}\u{200b}".contains(*c)));
@@ -23,7 +23,7 @@ fn is_seen(text: &str) {
     assert!(!text.lines().any(|line| line.starts_with("1 pool")), "{text:?}");
 }
 
-/// A space whose folder and file have such names.
+/// A space with such names for its folder and its file.
 fn odd_space() -> Space {
     let mut space = Space::new(2);
     space.name = format!("space-{ODD}").into();
@@ -52,7 +52,7 @@ fn names_are_escaped_in_text_and_exact_in_documents() {
         (&["release", "--all"], false),
         (&["grow", "--ranks", "3", "--dry-run"], true),
         (&["show", "--revision", "77"], true),
-        // Wrong usage: the number is missing. Orders to a terminal are left out there.
+        // Wrong usage: the number is missing. This message leaves terminal commands out.
         (&["release"], false),
         (&["release", "--revision", "77"], true),
     ];
@@ -101,7 +101,7 @@ fn what_is_said_of_damage_and_of_what_is_no_space_is_escaped() {
     is_seen(&nothing.err);
 }
 
-/// No text at all: its bytes are told.
+/// The output shows the bytes of a name that is no text.
 #[test]
 fn bytes_that_are_no_utf_8_are_told_and_leave_documents_whole() {
     let mut space = Space::new(1);

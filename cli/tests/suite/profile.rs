@@ -1,7 +1,7 @@
-//! `show --phases` and `advise` on spaces whose manifests say how the checkpoint went.
+//! `show --phases` and `advise` on spaces with phase times of the checkpoint in their manifests.
 //!
-//! The profiles are put in by hand, so that the numbers are known: ranks 0 and 1 share a node, rank 2 has one
-//! of its own.
+//! The test writes the profiles by hand, so the numbers are known: ranks 0 and 1 share a node, rank 2 has a node of its
+//! own.
 
 use crate::bytes::Layout;
 use crate::support::{CELLS, RANKS, Space, field};
@@ -15,7 +15,7 @@ const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 const T1: u64 = 1_800_000_000_000_000_000;
 
-/// 100 MiB a rank: copied in 50 ms, durable after 505 ms, of which 5 ms are phase 1.
+/// 100 MiB a rank: copied in 50 ms, durable after 505 ms. Phase 1 takes 5 ms of it.
 fn phases(rank: usize) -> PhaseRecord {
     PhaseRecord {
         t1_unix_ns: T1,
@@ -41,7 +41,7 @@ fn profile(rank: usize) -> Profile {
     profile
 }
 
-/// A space of which the shards of `revision` tell this. The engine's own profiles are taken out.
+/// A space with this profile in the shards of `revision`. The engine's own profiles are removed.
 fn profiled(revision: u64, change: impl Fn(usize, &mut PhaseRecord, &mut Profile)) -> Space {
     let space = Space::with(2, 3);
     let mut layout = Layout::read(&space.layout());
@@ -101,7 +101,7 @@ fn show_tells_of_nodes_and_sizes() {
         let found = ran.out.lines().any(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") == line);
         assert!(found, "no line {line:?} in\n{}", ran.out);
     }
-    // The revision before has none: the phases are shown, and that is said.
+    // The revision before has no profile: the phases are shown, and the output says so.
     let ran = space.mainstay(&["show", "--phases", "--revision", "2"]);
     assert!(
         ran.code == 0 && ran.out.contains("this revision has no profile") && ran.out.contains("phase 3"),
@@ -134,8 +134,8 @@ fn show_tells_the_threshold_that_was_in_force() {
     }
 }
 
-/// A shard in stage direct is published before it is known what it took: the next root says so. A rank that was
-/// killed before had waited for nothing, by what was shown.
+/// In stage direct, a shard is published before its time is known: the next root records the time. The output showed no
+/// wait at all for a rank that was killed before.
 #[test]
 fn what_is_not_known_of_a_checkpoint_is_not_shown_as_nothing() {
     let space = profiled(3, |rank, p, _| {
@@ -157,7 +157,7 @@ fn what_is_not_known_of_a_checkpoint_is_not_shown_as_nothing() {
     assert_eq!(listed.lines().nth(1).unwrap().split_whitespace().rev().take(2).collect::<Vec<_>>(), ["?", "?"]);
 }
 
-/// What is written to the space is counted twice: by rank with all that publishes it, by size without.
+/// Writes to the space are counted twice: by rank with the writes that publish a shard, by size without them.
 #[test]
 fn the_two_counts_of_writes_differ_by_what_publishes_a_shard() {
     let space = Space::with(1, 1);
@@ -165,7 +165,7 @@ fn the_two_counts_of_writes_differ_by_what_publishes_a_shard() {
     for shard in shown["revision"]["shard_list"].as_array().unwrap() {
         let classes = shard["profile"]["writes"].as_array().unwrap();
         let of_data: u64 = classes.iter().map(|class| class["count"].as_u64().unwrap()).sum();
-        // Hashes and manifest, catalogue and slot of one root: nothing was to be freed.
+        // Hashes and manifest, catalogue and slot of one root: nothing had to be freed.
         assert_eq!(shard["phases"]["writes"].as_u64().unwrap(), of_data + 3, "{shard}");
     }
     let page = space.mainstay(&["show", "--phases"]).out;
@@ -188,7 +188,7 @@ fn advise_finds_the_pool_that_hides_the_writes() {
     let ran = space.mainstay(&["advise", "--json"]);
     let document = ran.json();
     assert_eq!((ran.code, ran.err.as_str(), &document["revision"]), (0, "", &2.into()));
-    // 200 MiB on node 0: 4000 MiB/s in, 400 MiB/s out, so that a pool of nine tenths of it hides the writes.
+    // 200 MiB on node 0: 4000 MiB/s in, 400 MiB/s out. A pool of nine tenths of it hides the writes.
     let node = &document["nodes"][0];
     assert_eq!(
         (&node["copy_ns"], &node["write_ns"], &node["rest_ns"]),
@@ -204,7 +204,7 @@ fn advise_finds_the_pool_that_hides_the_writes() {
     let sizes: Vec<u64> = pools.iter().map(|pool| pool["pool_bytes"].as_u64().unwrap() / MIB).collect();
     assert_eq!(sizes, [16, 32, 64, 128, 256, 512]);
     for (pool, ms) in pools.iter().zip([471, 431, 351, 191, 62, 62]) {
-        // Of rank 2, which waited 1 ms longer than rank 1, once the writes are hidden.
+        // The time of rank 2, which waited 1 ms longer than rank 1, once the writes are hidden.
         near(&pool["expected_ns"], ms * MS);
     }
     assert_eq!(
@@ -248,7 +248,7 @@ fn advise_tells_of_pools_as_small_as_what_is_saved() {
     assert!(page.contains("pool_bytes = \"4 MiB\"") && !page.contains("larger pools"), "{page}");
 }
 
-/// It showed six pools at the same time each.
+/// The advice listed six pools with the same time for each.
 #[test]
 fn advise_tells_that_ranks_were_waited_for() {
     let space = profiled(3, |_, phases, _| {

@@ -86,7 +86,7 @@ fn revisions_that_have_to_stay_are_named_and_nothing_goes() {
     assert_eq!(complete(&space), [6, 5, 4]);
 }
 
-/// The memory keeps 7 and 6, the space 6 and 4: 6 is the newest there, and 7 alone lies in one level.
+/// The memory keeps 7 and 6, the space 6 and 4: 6 is the newest in the space, and only 7 is in a single level.
 #[test]
 fn on_all_levels_or_nowhere() {
     let mut space = Space::new(2);
@@ -103,7 +103,7 @@ fn on_all_levels_or_nowhere() {
     let before = complete(&space);
     assert!(before.starts_with(&[7, 6]) && before.contains(&4), "{before:?}");
     space.mainstay(&["prune", "--revision", "6"]).refused(4, &["revision 6 has to stay", "one of its levels"]);
-    // A job is refused room on no level while another has one of them open.
+    // If a job has one of the levels open, the command removes nothing on any level.
     let level = fs::read_dir(space.directory.path().join("memory")).unwrap().map(|entry| entry.unwrap().path());
     let level = level.into_iter().find(|path| path.join("lock").exists()).unwrap();
     let lock = fs::File::options().write(true).open(level.join("lock")).unwrap();
@@ -117,7 +117,7 @@ fn on_all_levels_or_nowhere() {
     assert_eq!(space.mainstay(&["verify"]).code, 0);
 }
 
-/// Locks as a job does, for as long as the file is open.
+/// Locks the byte as a job does, for as long as the file is open.
 fn lock_first_byte(file: &fs::File) {
     let lock = libc::flock { l_type: libc::F_WRLCK as i16, l_whence: 0, l_start: 0, l_len: 1, l_pid: 0 };
     fcntl(file, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
@@ -165,7 +165,8 @@ fn without_a_rule_it_is_wrong_usage() {
     assert!(!space.directory.path().join("lock").exists());
 }
 
-/// Also where there is no revision to tell of: a reservation was cut off before it removed what it stands for.
+/// The command reports a removed layout even without a revision to list. A reservation was cut off before it removed
+/// the layout that it replaces.
 #[test]
 fn it_says_which_layouts_it_removed() {
     let space = Space::new(1);

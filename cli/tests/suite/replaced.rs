@@ -3,7 +3,8 @@
 use crate::support::{MAINSTAY, Ran, Space};
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
-/// `report -o` and `status --prometheus` wrote over a layout, and root's `--prometheus` over the link of a device.
+/// `report -o` and `status --prometheus` overwrote a layout. As root, `--prometheus` also overwrote the link of a
+/// device.
 #[test]
 fn no_file_of_a_space_and_no_device_is_replaced() {
     let space = Space::with(2, 2);
@@ -19,7 +20,7 @@ fn no_file_of_a_space_and_no_device_is_replaced() {
     run(&["view", path, "--hdf5", link_path, "--force"]).refused(4, &["exists and is no regular file"]);
     run(&["view", path, "--hdf5", space.directory.path().to_str().unwrap(), "--force"])
         .refused(4, &["no regular file"]);
-    // A page goes to a device, as to a file.
+    // A page can go to a device, as to a file.
     assert_eq!(run(&["report", path, "-o", link_path]).code, 0);
     assert!(fs::read(&layout).unwrap() == before && link.is_symlink());
 }

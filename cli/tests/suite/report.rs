@@ -1,4 +1,4 @@
-//! `mainstay report` and its journal: of jobs that ended, were killed, failed, and came again.
+//! `mainstay report` and its journal, of jobs that ended, were killed, failed, and came again.
 
 use crate::support::{RANKS, Ran, Space, field};
 use mainstay_engine::{
@@ -9,7 +9,7 @@ use mainstay_engine::{
 };
 use std::{fs, io::Write, thread};
 
-/// With a level in memory, and the space for every second revision.
+/// A space with a level in memory. Every second revision goes to the space.
 fn levels() -> Space {
     let mut space = Space::new(2);
     space.config.memory = LevelPlace::At(space.directory.path().join("memory"));
@@ -33,7 +33,7 @@ fn journal(space: &Space) -> Journal {
     Journal::read(&space.path()).unwrap().unwrap()
 }
 
-/// What happened, in short.
+/// The events, in short.
 fn told(space: &Space) -> Vec<String> {
     let short = |event: &Event| match event {
         Event::Opened(opening) => format!("opened {}", opening.ranks),
@@ -54,7 +54,7 @@ fn told(space: &Space) -> Vec<String> {
 fn report(space: &Space) -> String {
     let Ran { code, out, err } = space.mainstay(&["report"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    // Nothing that a browser would fetch.
+    // The page contains no address that a browser would fetch.
     assert!(!out.contains("http://") && !out.contains("https://") && !out.contains("<script"), "{out}");
     out
 }
@@ -77,11 +77,11 @@ fn a_job_with_levels_writes_down_what_happens() {
         "closed",
     ];
     let told = told(&space);
-    // What is complete on the space is found out at the next call, whichever comes first.
+    // The next call, of any kind, finds that a revision is complete on the space.
     let (mut sorted, mut all) = (told.clone(), wanted.map(str::to_owned).to_vec());
     sorted.sort();
     all.sort();
-    // What the close takes to the space is the last that happens.
+    // The close flushes revision 3 to the space last, so the journal may lack this event.
     all.retain(|what| what != "3 on space at 30" || told.contains(what));
     assert_eq!(sorted, all, "{told:?}");
     assert_eq!((told.first().unwrap().as_str(), told.last().unwrap().as_str()), ("opened 3", "closed"));
@@ -108,7 +108,7 @@ fn a_space_alone_has_its_checkpoints_in_the_journal_once_the_job_ends_or_fails()
         assert!(journal.entries.iter().all(is_opening), "a checkpoint costs no write: {journal:?}");
     });
     assert_eq!(told(&space), ["opened 3", "1 on space at 0", "closed"]);
-    // A job that only came and went was there, too.
+    // A job that only opened and closed was recorded, too.
     let other = Space::new(1);
     other.run(|_, _, _| {});
     assert_eq!(told(&other), ["opened 3", "closed"]);
@@ -130,12 +130,12 @@ fn several_starts_write_into_one_journal() {
 fn a_job_that_was_killed_is_shown() {
     let space = levels();
     save(&space, 1..=2);
-    // As a kill leaves it: the journal has no end, and its last line is cut short.
+    // A kill leaves a journal without an end, with a cut last line.
     let path = space.path().join("journal");
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().filter(|line| !line.contains("\"closed\"")).collect();
     fs::write(&path, lines.join("\n") + "\n{\"unix_ns\": 12, \"ev").unwrap();
-    // As it leaves the space, too: opened, and not closed.
+    // It also leaves the space opened, and not closed.
     thread::scope(|scope| {
         for group in ThreadGroup::new(RANKS) {
             scope.spawn(|| drop(Session::open(Box::new(group), &space.path(), space.config.clone()).unwrap()));
@@ -182,7 +182,7 @@ fn recoveries_are_shown_with_their_parts_and_the_steps_lost() {
     let page = report(&space);
     assert_eq!(count(&page, "class=\"recovery\""), 1);
     assert!(page.contains("rank 2 failed; replaced by a spare"), "{page}");
-    // At step 10 revision 1 was saved, at 27 the rank failed.
+    // Revision 1 was saved at step 10; the rank failed at step 27.
     assert!(page.contains("<td class=\"number\">17</td>"), "{page}");
     assert!(page.contains("&lt;script&gt;"), "what a space says is text");
 }

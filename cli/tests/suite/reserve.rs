@@ -8,7 +8,7 @@ use std::{fs, process::Command};
 const SHARD: &str = "320000";
 
 fn reserve(space: &Space, arguments: &[&str]) -> Ran {
-    // What the tests' own surroundings set is not what is tested.
+    // Settings in the tests' own environment must not count.
     let mut command = Command::new(MAINSTAY);
     command.current_dir(space.directory.path()).arg("reserve").args(arguments).arg(space.path());
     Ran::of(command.output().unwrap())
@@ -89,7 +89,7 @@ fn stripes_have_no_effect_here_and_that_is_said() {
     assert_eq!((&document["stripes_in_effect"], &document["stripe_bytes"]), (&Value::Bool(false), &0.into()));
 }
 
-/// What a job would be given counts, where nothing is said here.
+/// The settings of a job count if the call does not give a value.
 #[test]
 fn settings_count() {
     let space = Space::new(2);
@@ -157,12 +157,12 @@ fn a_space_that_is_used_grows_and_is_not_reserved() {
     });
     assert_eq!(layouts(&space), made);
     mainstay(&["grow", "--ranks", "4"], space.directory.path()).refused(3, &["no layout"]);
-    // More ranks: as much for each as the largest has.
+    // With more ranks, each gets as much room as the largest has.
     let ran = space.mainstay(&["grow", "--ranks", "5", "--json"]);
     assert_eq!(ran.json()["files"][0]["ranks"].as_array().unwrap().len(), 5);
 }
 
-/// Beside a job that has not saved yet it said that portions are elsewhere, as wrong usage.
+/// Beside a job that had not saved yet, the command reported wrong usage: the portions were elsewhere.
 #[test]
 fn without_a_layout_there_is_nothing_to_grow() {
     let space = Space::new(1);
@@ -204,7 +204,7 @@ fn the_table_is_that_of_the_paper() {
             session.checkpoint().unwrap();
             session.wait().unwrap();
             if rank == 0 {
-                // As each checkpoint finds it: where the next one goes is not where this one lies.
+                // Reads the table after each checkpoint. The next shard goes to another offset than this one.
                 let rows = table(&space);
                 assert_eq!(number(&rows[0], "revision"), step);
             }
@@ -222,7 +222,7 @@ fn the_table_is_that_of_the_paper() {
         let [start, end, next] = ["offset_start", "offset_end", "offset_next"].map(|field| number(row, field));
         assert_eq!((start, end - start), (number(portion, "at"), number(portion, "bytes")));
         assert!((start..end).contains(&next));
-        // Where nothing of the newest revision lies.
+        // The newest revision has no data at the next offset.
         let extents = document["revision"]["shard_list"][rank]["items"][0]["extents"].as_array().unwrap();
         let is_free = |extent: &Value| {
             let at = start + number(extent, "at");
@@ -235,7 +235,7 @@ fn the_table_is_that_of_the_paper() {
     for word in ["offset_start", "offset_end", "offset_next", "checksum", rows[2]["checksum"].as_str().unwrap()] {
         assert!(text.out.contains(word), "{word} is not in {text:?}");
     }
-    // The next checkpoint goes where the table says.
+    // The next checkpoint is written at the offset in the table.
     let next: Vec<u64> = rows.iter().map(|row| number(row, "offset_next")).collect();
     space.run(|rank, session, state| {
         session.restore().unwrap();

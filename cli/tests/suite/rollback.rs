@@ -1,9 +1,9 @@
-//! `rollback`: newer revisions go on all levels, all or none.
+//! `rollback`: newer revisions are removed on all levels, all or none.
 
 use crate::support::{RANKS, Space, field};
 use mainstay_engine::{LevelPlace, MemoryAfter};
 
-/// Complete revisions on whichever level, newest first.
+/// Complete revisions on any level, newest first.
 fn complete(space: &Space) -> Vec<u64> {
     let document = space.mainstay(&["ls", "--json"]).json();
     let complete = document["revisions"].as_array().unwrap().iter().filter(|r| r["state"] != "incomplete");
@@ -42,7 +42,7 @@ fn it_changes_nothing_where_it_is_refused() {
         let words = [&["rollback", "--revision", "4"], more].concat();
         space.mainstay(&words).refused(4, &["newer revisions are held: 5", "mainstay release"]);
     }
-    // One that is not newer may be held.
+    // A revision that is not newer may be held.
     assert_eq!(space.mainstay(&["rollback", "--revision", "5"]).code, 0);
     space.run(|rank, _, _| {
         if rank == RANKS - 1 {
@@ -68,7 +68,7 @@ fn newer_revisions_go_on_all_levels() {
     });
     let before = complete(&space);
     assert!(before.starts_with(&[7, 6]) && before.contains(&4), "{before:?}");
-    // Held in memory alone, it stays whatever is asked.
+    // A revision that is held in memory alone stays, whatever the command asks for.
     assert_eq!(space.mainstay(&["hold", "--revision", "7"]).code, 0);
     space.mainstay(&["rollback", "--revision", "4"]).refused(4, &["newer revisions are held: 7"]);
     assert_eq!(complete(&space), before);

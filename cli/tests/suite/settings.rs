@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs the command in `folder` with these variables and no other that are settings.
+/// Runs the command in `folder` with these variables and no other setting in the environment.
 fn mainstay(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
     run(MAINSTAY.as_ref(), folder, variables, arguments)
 }
@@ -33,7 +33,7 @@ fn config_says_what_is_in_force_and_where_it_comes_from() {
         bare.out
     );
 
-    // The pool sizes itself: how far it may is told.
+    // The pool sizes itself: the output gives its upper bound.
     let told = "pool_bytes = auto: the data of a node's ranks; here and now at most ";
     assert!(bare.out.lines().last().unwrap().starts_with(told), "{}", bare.out);
     let pool = |variables: &[_]| mainstay(&path, variables, &["config", "--json"]).json()["pool"].clone();
@@ -96,7 +96,7 @@ fn config_names_variables_that_are_no_settings() {
 #[test]
 fn a_misspelt_variable_is_refused_by_config_and_before_a_job_is_run() {
     let folder = TempDir::new().unwrap();
-    // Short for several.
+    // A short setting that stands for several.
     let short = [("MAINSTAY_EVERY", "10")];
     let all = ["did you mean MAINSTAY_EVERY_STEPS, MAINSTAY_EVERY_SECONDS, MAINSTAY_DISK_EVERY or MAINSTAY_PFS_EVERY?"];
     mainstay(folder.path(), &short, &["config"]).refused(2, &all);
@@ -117,7 +117,8 @@ fn installed(prefix: &Path) -> std::path::PathBuf {
         fs::write(prefix.join(file), "").unwrap();
     }
     let command = prefix.join("bin/mainstay");
-    // By another process: one that this one forks meanwhile would keep the copy open, too busy to be run.
+    // Another process makes the copy. If this process forked meanwhile, the child would keep the copy open, and the
+    // system would refuse to run it as busy.
     assert!(Command::new("cp").arg(MAINSTAY).arg(&command).status().unwrap().success());
     command
 }
@@ -137,7 +138,7 @@ fn config_tells_how_to_compile() {
     assert_eq!(told(&["--libs"]), format!("-L{p}/lib -lmainstay -Wl,-rpath,{p}/lib\n"));
     assert_eq!(told(&["--libs", "--cflags"]), format!("-I{p}/include -L{p}/lib -lmainstay -Wl,-rpath,{p}/lib\n"));
     assert_eq!(told(&["--prefix"]), format!("{p}\n"));
-    // Found through a link, too, and whatever the settings are.
+    // The command is found through a link, too, with any settings.
     let link = folder.path().join("mainstay");
     std::os::unix::fs::symlink(&command, &link).unwrap();
     let ran = run(&link, folder.path(), &[("MAINSTAY_KEEP", "x")], &["config", "--prefix"]);
@@ -170,7 +171,7 @@ fn completions_are_made_for_every_shell_and_load_in_bash() {
         assert!(ran.out.contains("verify") && ran.out.contains("config"), "{shell}: {}", ran.out);
     }
     assert_eq!(mainstay(here, &[], &["completions", "tcsh"]).code, 2);
-    // As bash asks: the words so far, the one that is being completed, and the one before it.
+    // The request of bash: the words so far, the word to complete, and the word before it.
     let script = "source <(\"$0\" completions bash) && complete -p mainstay &&
         COMP_WORDS=(mainstay ver) COMP_CWORD=1 && _mainstay mainstay ver mainstay; echo \"${COMPREPLY[@]}\"";
     let ran = Command::new("bash").args(["--norc", "-c", script, MAINSTAY]).output().map(Ran::of).unwrap();
@@ -204,7 +205,7 @@ fn every_command_has_a_manual_page_that_renders_without_a_warning() {
         renders(&path);
     }
     renders(&pages.join("mainstay.1"));
-    // Examples stay lines of their own.
+    // Examples stay on lines of their own.
     let page = fs::read_to_string(pages.join("mainstay-config.1")).unwrap();
     assert!(page.contains(".SH \"EXAMPLES\"\n.nf\n\\&mainstay config\n\\&MAINSTAY_KEEP=3 mainstay config"), "{page}");
 
@@ -212,7 +213,8 @@ fn every_command_has_a_manual_page_that_renders_without_a_warning() {
     mainstay(folder.path(), &[], &["man", "file"]).refused(4, &["writing the manual pages to file"]);
 }
 
-/// By groff or mandoc, whichever is there. Mandoc also warns of a missing date, which would change with each build.
+/// Renders the page with groff or mandoc, whichever is installed. Mandoc also warns of a missing date, which would
+/// change with each build.
 fn renders(page: &Path) {
     let tools: [(&str, &[&str]); 2] = [("groff", &["-man", "-Tutf8", "-ww", "-z"]), ("mandoc", &["-Tlint", "-Werror"])];
     for (tool, options) in tools {

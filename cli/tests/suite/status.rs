@@ -1,4 +1,4 @@
-//! `mainstay status`: of a job with several levels, while it runs and after it; of one with one level.
+//! `mainstay status`: of a job with several levels, while it runs and after it; of a job with one level.
 
 use crate::support::{MAINSTAY, RANKS, Ran, Space, field, mainstay, region};
 use mainstay_engine::{
@@ -18,7 +18,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// With a level in memory, and the space for every second revision.
+/// A space with a level in memory. Every second revision goes to the space.
 fn levels() -> Space {
     let mut space = Space::new(1);
     space.config.memory = LevelPlace::At(space.directory.path().join("memory"));
@@ -47,7 +47,7 @@ fn newest(document: &Value) -> Vec<Value> {
     document["levels"].as_array().unwrap().iter().map(|level| level["complete"][0]["revision"].clone()).collect()
 }
 
-/// What the file says is written a moment after it was told, and once a second.
+/// Waits until the document fits. The status file is written a moment after an event, and once a second.
 fn once(space: &Space, is_so: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
@@ -92,15 +92,15 @@ fn a_job_with_levels_is_told_while_it_runs_and_after_it() {
             assert!(!page.out.contains('\u{1b}'));
         }
     });
-    // The close has taken the third to the space, and removed the memory. What another test starts has the locks of this process
-    // for a moment.
+    // The close has flushed the third revision to the space, and removed the memory. A child that another test starts
+    // has the locks of this process for a moment.
     let document = once(&space, |document| document["in_use"] == false);
     assert_eq!(newest(&document), [Value::Null, json!(3)]);
     assert_eq!((&document["in_use"], &document["job"]["ended"]), (&json!(false), &json!(true)));
     assert_eq!(document["lost"], json!([]));
     assert!(fs::read_dir(space.directory.path().join("memory")).unwrap().next().is_none());
     assert!(space.mainstay(&["status"]).out.contains("job     ended in order"));
-    // A job with one level comes after it: what the file says counts no more.
+    // A job with one level follows. The old contents of the file no longer count.
     let one = Space { config: mainstay_engine::Config { memory: LevelPlace::Off, ..space.config.clone() }, ..space };
     save(&one, 1, |_| {});
     let document = one.mainstay(&["status", "--json"]).json();
@@ -115,7 +115,7 @@ fn what_lay_on_this_node_and_is_gone_is_lost() {
     let document = space.mainstay(&["status", "--json"]).json();
     assert_eq!((newest(&document), &document["lost"]), (vec![json!(3), json!(2)], &json!([])));
     let gone = memory(&space);
-    // What cannot be looked at is not called lost.
+    // A place that cannot be read is not called lost.
     fs::set_permissions(&gone, fs::Permissions::from_mode(0o777)).unwrap();
     let doubtful = space.mainstay(&["status", "--json"]);
     assert_eq!((doubtful.code, newest(&doubtful.json())), (1, vec![json!(3), json!(2)]));
@@ -127,7 +127,7 @@ fn what_lay_on_this_node_and_is_gone_is_lost() {
     assert_eq!(ran.json()["losses"][0]["revision"], 2);
 }
 
-/// Copies counted as there, wherever they were, by the word of a job that had ended.
+/// The command counted copies as present on any node, from the report of a job that had ended.
 #[test]
 fn of_copies_this_node_judges_its_own_and_says_which_it_cannot_see() {
     let mut space = levels();
@@ -168,13 +168,13 @@ fn with_one_level_the_space_itself_tells() {
     let [first, second] = lines[..] else { panic!("{page:?}") };
     assert!(page.code == 0 && first.ends_with("space: ended in order"), "{page:?}");
     assert!(second.starts_with("saved   revision 3, ") && second.ends_with("; older: 2, 1"), "{page:?}");
-    // The table of levels is there when asked for.
+    // The table of levels comes on request.
     let page = space.mainstay(&["status", "--details"]);
     assert!(page.code == 0 && page.out.starts_with(first) && page.out.contains("passed over"), "{page:?}");
 }
 
-/// Saves twice so many revisions, every second of which the space does not take; then rank 0 does `look`. Returns what the
-/// close came to.
+/// Saves 2 * `times` revisions; the space refuses every second one. Then rank 0 calls `look`. Returns the results of
+/// the closes.
 fn failing(space: &Space, times: u64, look: impl Fn() + Sync) -> Vec<Result<(), Error>> {
     let job = |group: ThreadGroup| {
         let rank = group.rank();
@@ -229,7 +229,7 @@ fn saving_that_keeps_failing_is_an_alarm() {
             let left = fs::read_dir(space.directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
             assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("unfinished")));
         };
-        // What is in memory finds no place elsewhere, and stays.
+        // Revisions in memory cannot move elsewhere, and stay.
         assert!(failing(&space, times, look).iter().all(Result::is_err));
         assert_eq!(space.mainstay(&["status"]).code, code);
     }
@@ -265,7 +265,7 @@ fn a_file_that_tells_nonsense_is_told_and_not_believed() {
         fs::write(&file, text).unwrap();
         let ran = space.mainstay(&["status"]);
         assert!(ran.code == 1 && ran.err.contains(word), "{ran:?}");
-        // What is in sight is told all the same.
+        // The visible levels are listed all the same.
         assert!(ran.out.contains("memory       2") && !ran.out.contains('\u{1b}'), "{ran:?}");
     }
 }

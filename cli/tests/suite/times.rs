@@ -1,4 +1,4 @@
-//! Times are printed in the local time zone, or with `--utc` in UTC; documents have the same ones in any zone.
+//! Times are printed in the local time zone, or with `--utc` in UTC; documents have the same times in any zone.
 
 use crate::support::{MAINSTAY, Ran, Space};
 use std::process::Command;
@@ -37,7 +37,7 @@ fn every_command_tells_times_in_the_local_zone_or_in_utc() {
         assert!(local.out.contains("(local time)") && !local.out.contains("UTC"), "{local:?}");
         assert!(utc.out.contains("(UTC)") && !utc.out.contains("local"), "{utc:?}");
         assert_eq!(run(&space, "UTC0", words).out.lines().count(), local.out.lines().count());
-        // A hold for so long a time begins anew with each look.
+        // The time of a hold with a duration begins anew with each look.
         let after = (seconds(&utc.out) - seconds(&local.out)).rem_euclid(86_400);
         assert!((27_000..27_060).contains(&after), "{after} s: {local:?} {utc:?}");
         if !words.contains(&"3h") {
@@ -45,7 +45,7 @@ fn every_command_tells_times_in_the_local_zone_or_in_utc() {
             assert_eq!(documents[0], documents[1]);
         }
     }
-    // One that is named, where the system knows it, and nonsense, which is UTC.
+    // A named zone, if the system knows it, and a nonsense zone, which means UTC.
     if std::path::Path::new("/usr/share/zoneinfo/Asia/Kolkata").exists() {
         assert!(run(&space, "Asia/Kolkata", &["ls"]).out.contains("saved (Asia/Kolkata)"));
     }
@@ -69,7 +69,7 @@ fn pages_tell_their_zone() {
     assert!(run(&space, "<-0730>7:30", &["status"]).out.contains("(local time)"));
 }
 
-/// Its time was one of UTC wherever people are.
+/// The opening time was in UTC in every zone.
 #[test]
 fn who_has_a_space_open_is_told_in_the_zone_of_the_command() {
     let space = Space::with(1, 1);

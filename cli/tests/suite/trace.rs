@@ -32,7 +32,7 @@ fn what_cannot_be_started_is_told_as_a_shell_does() {
     trace(folder.path(), &[]).refused_usage();
 }
 
-/// Before, the tip of what has no dashes was missing, and `./simulation` called unexpected.
+/// The tip was missing for a job without dashes, and the message called `./simulation` unexpected.
 #[test]
 fn a_job_without_dashes_in_front_is_told_the_right_call() {
     for command in ["run", "trace"] {

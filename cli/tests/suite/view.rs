@@ -1,5 +1,5 @@
-//! `view`: a file that shows the saved data, holds it, and never touches it. What other tools make of the file,
-//! tests/test_view.py has.
+//! `view`: a file that shows the saved data, holds it, and never touches it. tests/test_view.py opens the file with
+//! other tools.
 
 use crate::bytes::Layout;
 use crate::support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// More than a job takes that goes on: without it a job that has failed is waited for forever.
+/// Longer than any job that goes on. Without this limit the test would wait forever for a failed job.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn view(space: &Space, arguments: &[&str]) -> Ran {
@@ -33,7 +33,7 @@ fn out(space: &Space) -> PathBuf {
     space.directory.path().join("views/out.h5")
 }
 
-/// A dataset of the file that was written.
+/// A dataset of the written file.
 fn numbers(space: &Space, path: &str) -> Vec<f64> {
     H5File::open(out(space)).unwrap().dataset(path).unwrap().read_raw().unwrap()
 }
@@ -44,7 +44,7 @@ fn holds(space: &Space) -> Vec<(u64, String)> {
     document["holds"].as_array().unwrap().iter().map(held).collect()
 }
 
-/// Whether nothing was left in the folder of the file.
+/// Whether the folder of the file is empty again.
 fn left_nothing(space: &Space) -> bool {
     let folder = out(space);
     fs::read_dir(folder.parent().unwrap()).map_or(true, |mut found| found.next().is_none())
@@ -77,7 +77,7 @@ fn a_view_points_into_the_space_and_leaves_it_as_it_was() {
 #[test]
 fn a_view_holds_what_it_shows_until_another_takes_its_place() {
     let mut space = Space::new(3);
-    // Room for two that are held.
+    // Room for two held revisions.
     space.config.portion_bytes = 8 << 20;
     space.run(|rank, session, state| {
         for step in 1..=5 {
@@ -89,7 +89,7 @@ fn a_view_holds_what_it_shows_until_another_takes_its_place() {
     let ran = view(&space, &["--revision", "4"]);
     assert!(ran.code == 0 && ran.out.contains("held until it is released: mainstay release"), "{ran:?}");
     assert_eq!(holds(&space), [(4, note.clone())]);
-    // What is there stays there, with its hold.
+    // The existing file stays, with its hold.
     view(&space, &["--revision", "3"]).refused(4, &["out.h5", "--force"]);
     assert_eq!(holds(&space), [(4, note.clone())]);
     assert!(numbers(&space, "shard/0000/field") == field(0, 4));
@@ -101,7 +101,7 @@ fn a_view_holds_what_it_shows_until_another_takes_its_place() {
     assert!(ran.out.contains("not held"), "{ran:?}");
     assert_eq!(holds(&space), []);
 
-    // A file that has another name by now shows what it showed.
+    // A file that was renamed meanwhile still shows the same data.
     assert_eq!(view(&space, &["--revision", "4", "--force"]).code, 0);
     fs::rename(out(&space), out(&space).with_file_name("moved.h5")).unwrap();
     assert_eq!(view(&space, &["--revision", "5", "--no-hold"]).code, 0);
@@ -123,7 +123,7 @@ fn of_what_is_damaged_there_is_no_view_and_no_hold() {
     assert!(numbers(&space, "shard/0002/field") != field(2, 5));
 }
 
-/// HDF5 reads zeros there.
+/// HDF5 would read zeros there.
 #[test]
 fn a_space_that_was_cut_short_is_refused() {
     let space = Space::with(1, 2);
@@ -137,7 +137,7 @@ fn a_space_that_was_cut_short_is_refused() {
     }
 }
 
-/// Names come from the space, whoever wrote it, and become paths in the file.
+/// Names come from the space, from any writer, and become paths in the file.
 #[test]
 fn names_that_cannot_be_are_left_out() {
     for (name, says) in [("a//bc", "cannot be used"), ("/../b", "cannot be used"), ("a\nbcd", "cannot be used")] {
@@ -156,7 +156,7 @@ fn names_that_cannot_be_are_left_out() {
     }
 }
 
-/// What is called as the group of the shards would stand among them, or in place of one of their items.
+/// An array with the name of the group of shards would appear among them, or replace one of their items.
 #[test]
 #[expect(unsafe_code, reason = "regions are memory of the program")]
 fn an_array_called_like_the_shards_is_left_out() {
@@ -167,7 +167,7 @@ fn an_array_called_like_the_shards_is_left_out() {
         let mut cells = vec![rank as u64; NAMES.len()];
         let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
         for (name, cell) in NAMES.iter().zip(&mut cells) {
-            // SAFETY: taken out again before the memory goes.
+            // SAFETY: the region is unprotected before the memory is freed.
             let region = unsafe {
                 Region::placed(name, ptr::from_mut(cell).cast(), ElementType::U64, &[1], place.clone()).unwrap()
             };
@@ -186,7 +186,7 @@ fn an_array_called_like_the_shards_is_left_out() {
     assert!(numbers(&space, "shard/0000/field") == field(0, 1));
 }
 
-/// Also with --force: whoever replaces these has lost the space, or lets a second job in.
+/// The command refuses even with --force: without these files the space is lost, or a second job can open it.
 #[test]
 fn the_files_of_a_space_are_nobodys_to_replace() {
     let space = Space::with(1, 2);
@@ -201,13 +201,13 @@ fn the_files_of_a_space_are_nobodys_to_replace() {
     }
     assert!(fs::read(space.layout()).unwrap() == before);
     assert_eq!(space.mainstay(&["verify"]).code, 0);
-    // Another file may lie there.
+    // Another file may be written there.
     let mut command = Command::new(MAINSTAY);
     command.arg("view").arg(space.path()).arg("--hdf5").arg(space.path().join("out.h5"));
     assert_eq!(command.status().unwrap().code(), Some(0));
 }
 
-/// HDF5 names files in UTF-8; who asks for a relative name, or for a copy, needs no other.
+/// HDF5 names files in UTF-8. A view with a relative name, or a copy, does not need the path of the space.
 #[test]
 fn a_space_whose_path_is_no_text_can_be_seen() {
     let mut space = Space::new(1);
@@ -221,7 +221,7 @@ fn a_space_whose_path_is_no_text_can_be_seen() {
     assert!(numbers(&space, "shard/0001/field") == field(1, 1));
 }
 
-/// Each rank's rows of one array, of which the space says so.
+/// Each rank's rows of one array, with its shape and offsets in the space.
 fn placed(global: [u64; 2], offset: impl Fn(u64) -> u64) -> Space {
     let space = Space::with(1, 2);
     let mut layout = Layout::read(&space.layout());
@@ -245,13 +245,13 @@ fn parts_that_know_their_place_are_one_array() {
     let expected: Vec<f64> = (0..RANKS).rev().flat_map(|rank| field(rank, 2)).collect();
     assert!(numbers(&space, "field") == expected);
 
-    // Each has a row of the one below it too: it is that one's.
+    // Each rank also has a row of the rank below, which owns it.
     let space = placed([10, columns as u64], |rank| 3 * rank);
     assert_eq!(view(&space, &[]).code, 0);
     let own = |rank: usize| field(rank, 2).split_off(if rank == 0 { 0 } else { columns });
     assert!(numbers(&space, "field") == (0..RANKS).flat_map(own).collect::<Vec<f64>>());
 
-    // A row that nobody has would read as zeros.
+    // A row that no rank has would read as zeros.
     let space = placed([13, columns as u64], |rank| 4 * rank);
     let ran = view(&space, &["--json"]);
     let left = &ran.json()["left_out"][0];
@@ -270,13 +270,13 @@ fn what_goes_together_and_what_does_not() {
     assert_eq!(holds(&space), []);
 }
 
-/// What the file shows stays, whatever the job saves meanwhile.
+/// The file shows the same data while the job saves more.
 #[test]
 fn beside_a_running_job_a_view_stays_as_it_was() {
     let space = Space::with(1, 1);
     space.beside_a_job(|| {
         for round in 0..3 {
-            // Of two holds there is no room: that of the file before goes with it.
+            // There is no room for two holds: the hold of the file before is released.
             let ran = view(&space, &["--force", "--json"]);
             if ran.code == 1 && ran.err.contains("removed the revision") {
                 continue;

@@ -1,4 +1,4 @@
-//! Spaces written by jobs whose ranks are threads, and the command run on them.
+//! Spaces written by jobs with threads as ranks, and the command run on them.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
 use mainstay_engine::{
@@ -25,28 +25,29 @@ pub const CELLS: usize = 40_000;
 pub struct Space {
     pub directory: TempDir,
     pub config: Config,
-    /// Of the space's folder.
+    /// The name of the space's folder.
     pub name: OsString,
-    /// Where the memory of each node lies, which the ranks are on in turn; none: all are on one.
+    /// The directory of each node's memory. The ranks are on these nodes in turn. Without nodes, all ranks are on one
+    /// node.
     pub nodes: Vec<PathBuf>,
 }
 
-/// What rank `rank` saves at `step`.
+/// The field that rank `rank` saves at `step`.
 pub fn field(rank: usize, step: u64) -> Vec<f64> {
     (0..CELLS).map(|cell| (cell as f64) + 1e6 * rank as f64 + 1e-3 * step as f64).collect()
 }
 
 impl Space {
     pub fn new(keep: u32) -> Space {
-        // What is tested is what the command makes of what jobs left, not whether they have restored.
+        // The tests look at the command's treatment of saved data, and not at a restore of the job.
         let (pool_bytes, chunk_bytes) = (Some(256 << 10), Some(64 << 10));
-        // Levels alone; what copies add, suite/copies.rs tests.
+        // Levels alone; suite/copies.rs adds copies.
         let config =
             Config { keep, pool_bytes, chunk_bytes, memory_copies: 1, start: Start::Fresh, ..Config::default() };
         Space { directory: TempDir::new().unwrap(), config, name: "space".into(), nodes: Vec::new() }
     }
 
-    /// A space with so many revisions.
+    /// A space with `revisions` revisions.
     pub fn with(keep: u32, revisions: u64) -> Space {
         let space = Space::new(keep);
         space.run(|rank, session, state| {
@@ -74,7 +75,7 @@ impl Space {
         self.run_on(RANKS, work);
     }
 
-    /// As `run`, on so many ranks.
+    /// The same as `run`, on `ranks` ranks.
     pub fn run_on(&self, ranks: usize, work: impl Fn(usize, &mut Session, &mut [f64]) + Sync) {
         thread::scope(|scope| {
             for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
@@ -112,7 +113,7 @@ impl Space {
                     if rank == 0 {
                         over.store(stop.load(Ordering::Acquire), Ordering::Release);
                     }
-                    // Else a revision is gone again before a process could look at it and hold it.
+                    // Otherwise a revision is gone again before a process can find it and hold it.
                     thread::sleep(Duration::from_millis(3));
                     meeting.wait();
                     if over.load(Ordering::Acquire) {
@@ -123,13 +124,13 @@ impl Space {
         });
     }
 
-    /// The layout file, of which there is one.
+    /// The only layout file.
     pub fn layout(&self) -> PathBuf {
         let mut files = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
         files.find(|path| path.extension().is_some_and(|e| e == "mainstay")).unwrap()
     }
 
-    /// Where the holds begin in the layout file.
+    /// The offset of the holds in the layout file.
     pub fn holds_at(&self) -> u64 {
         let header = std::fs::read(self.layout()).unwrap();
         u64::from_le_bytes(header[80..88].try_into().unwrap())
@@ -153,11 +154,11 @@ impl Drop for StopAtEnd<'_> {
 #[allow(unsafe_code)]
 pub fn region(state: &mut [f64]) -> Region {
     let shape = [4, state.len() as u64 / 4];
-    // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
+    // SAFETY: the state lives longer than the session. Only the session uses it meanwhile.
     unsafe { Region::array("field", state.as_mut_ptr().cast(), ElementType::F64, &shape) }.unwrap()
 }
 
-/// What the command said, and how it ended.
+/// The output of the command, and its exit code.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -183,7 +184,7 @@ impl Ran {
         assert_eq!(self.code, 2, "{self:?}");
     }
 
-    /// Ended with `code` and said why in a few lines that hold all of `words`.
+    /// Checks that the command ended with `code`, and that a few lines of reasons hold all of `words`.
     pub fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         assert!(self.err.lines().count() <= 3 && self.err.starts_with("mainstay: "), "{self:?}");

@@ -1,7 +1,8 @@
-//! Wrong variants of the commit protocol, each of which the crash test or the seeded test must catch, and of what copies
-//! promise, each of which jobs on several nodes must, in a bounded number of cases; with no mutant the same cases find nothing.
+//! Wrong variants of the commit protocol and of copies. The crash test or the seeded test must catch each variant of
+//! the protocol, and jobs on several nodes must catch each variant of copies. The number of cases is bounded. With no
+//! mutant the same cases find nothing.
 //!
-//! cargo test -p mainstay-engine --release --lib mutant
+//! `cargo test -p mainstay-engine --release --lib mutant`
 
 use super::{Mutant, activate, tell};
 use crate::support::{
@@ -16,11 +17,11 @@ const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
 const LOSSES: u64 = 3;
 const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;
-/// Two ranks, each on a node of its own, and two on each.
+/// Two ranks on two nodes, and four ranks on two nodes.
 const PAIRS: [nodes::Shape; 2] = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
-/// The same on disks: a copy that is busy at its turn is passed over there, and lags.
+/// The same on disks. There a busy copy is passed over and lags behind.
 const DISKS: [nodes::Shape; 1] = [nodes::Shape { kind: LevelKind::Disk, ..nodes::Shape::PAIR }];
-/// Two racks, of two nodes each.
+/// Two racks of two nodes each.
 const RACKS: [nodes::Shape; 1] = [nodes::Shape {
     seats: &[0, 1, 2, 3],
     racks: &[&[0, 1], &[2, 3]],
@@ -28,7 +29,7 @@ const RACKS: [nodes::Shape; 1] = [nodes::Shape {
     ..nodes::Shape::PAIR
 }];
 
-/// The switch is one for the process: they are in one of their own.
+/// The mutant switch belongs to the process, so the mutants run in one of their own.
 #[test]
 #[ignore = "long; make campaign runs it"]
 fn every_mutant_is_caught() {
@@ -66,10 +67,10 @@ fn all_take_turns() {
             escaped.push(mutant);
         }
     }
-    // What copies promise, jobs on several nodes show.
+    // The variants of copies show in jobs on several nodes.
     for (mutant, shapes, stride) in [
         (Mutant::CopyNotPublished, &PAIRS[..], 1),
-        // It shows late in a long record, and from then on at any moment.
+        // It shows late in a long recording, and then at any moment.
         (Mutant::GivenUpWithOneCopy, &DISKS, 5),
         (Mutant::HolderBeside, &PAIRS, 1),
         (Mutant::HolderInDomain, &RACKS, 1),
@@ -90,7 +91,7 @@ fn all_take_turns() {
     tell!("no mutant: nothing found by the crash test, nor by {schedules_needed} schedules");
 }
 
-/// Of jobs with copies, a crash after every `stride`th operation, with `all` losses or one.
+/// In jobs with copies, crashes after every `stride`th operation, with `all` losses or one.
 fn on_nodes(shapes: &[nodes::Shape], stride: usize, all: bool) -> Option<String> {
     let crash = |shape| nodes::Recording::of(shape).and_then(|recording| recording.crash(0, stride, all));
     shapes.iter().find_map(|shape| crash(*shape).err())
@@ -100,7 +101,7 @@ fn crash_test() -> Option<String> {
     Recording::of(SHAPE).and_then(|recording| recording.crash_everywhere(LOSSES, false, CASES_MAX)).err()
 }
 
-/// How many schedules it took, and what came out.
+/// The number of schedules until the mutant was caught, and the failure.
 fn seeded_test(schedules_max: u64) -> Option<(u64, String)> {
     (0..schedules_max).find_map(|seed| schedule::run(seed).err().map(|why| (seed + 1, why)))
 }

@@ -1,6 +1,6 @@
-//! Making copies that are not there: after a restore that had to take shards from copies, or that found a copy missing, each
-//! shard goes to where it is lacking, while the program goes on; and what is waited for goes to the copies that were busy
-//! when it was their turn.
+//! Makes missing copies again. After a restore, each shard goes to the levels and copies that lack it, while the
+//! program goes on. The newest revision also goes to copies that were busy at their turn, if the program waits for
+//! them.
 
 use super::{
     attempt::Attempt,
@@ -24,12 +24,12 @@ use crate::{
 };
 use std::{iter, ops::Range, sync::Arc};
 
-/// A level, the shards that go there, and where those of them go that this rank holds.
+/// A level, the shards that it lacks, and this rank's sites for them: shard, site, size.
 type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 
 impl Inner {
-    /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
-    /// of that. What cannot be made again is told, and harms nothing. Collective.
+    /// Saves the restored revision again on each level and copy that lacks a shard of it. Reports a copy that cannot be
+    /// made; the restore succeeds all the same. Collective.
     pub(super) fn copy_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
@@ -68,8 +68,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings the newest revision to the copies of its level that it passed over because they were busy: what was waited for
-    /// survives the loss of a node. Waits for them. Collective.
+    /// Sends the newest revision to the copies of its level that it passed over because they were busy. Waits for them:
+    /// a revision that the program waited for survives the loss of a node. Collective.
     pub(super) fn copy_passed_over(&mut self, entry: &Entered, call: Call) -> Result<()> {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
@@ -80,18 +80,19 @@ impl Inner {
         self.copy_to(entry, call, 0, newest, lacking)
     }
 
-    /// Brings the newest revision of level number `owner`, at the end of the session, to those of its copies that have not got it:
-    /// where the memory of the nodes goes, the loss of a node is survived as before. Waits for them, and tells which did not
-    /// get it. Returns whether the memory may go: not if they lack what other ranks have saved, which stays there. Collective.
+    /// At the end of the session: sends the newest revision of level `owner` to the copies that lack it. The state
+    /// survives the loss of a node even if the memory of the nodes is freed. Waits for the copies and reports those
+    /// that failed. Returns whether the memory may be freed. It must stay if copies lack a revision that other ranks
+    /// saved. Collective.
     pub(super) fn copy_newest(&mut self, entry: &Entered, owner: usize) -> Result<bool> {
-        // One before it may still be on its way there.
+        // An earlier revision may still be on its way.
         self.finish_copies(Call::Close, None)?;
         let Some(newest) = self.levels.at(owner).complete.first().copied() else { return Ok(true) };
         let family = self.levels.families().into_iter().find(|family| family.start == owner);
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
             let has_it = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
-            // Former copies are written by nobody.
+            // No rank writes former copies.
             level.is_copy() && !level.is_former() && !has_it
         };
         let lacking: Vec<usize> = family.into_iter().flatten().filter(lacks).collect();
@@ -108,8 +109,8 @@ impl Inner {
         self.unsaved(entry).map(|()| true)
     }
 
-    /// Whether each rank has its own shard of the revision `newest` on level number `owner`: not if other ranks have saved it.
-    /// Collective.
+    /// Whether each rank has its own shard of the revision `newest` on level `owner`. False if another number of ranks
+    /// saved it. Collective.
     fn all_have(&self, entry: &Entered, owner: usize, newest: &Complete) -> Result<bool> {
         let group = self.epoch.group.with(entry);
         let own = self.levels.at(owner).shard(group.rank() as u32, newest);
@@ -119,7 +120,7 @@ impl Inner {
         Ok(lacking == [0])
     }
 
-    /// Brings the revision `newest` of level number `owner` to its copies `lacking`, and waits for them. Collective.
+    /// Sends the revision `newest` of level `owner` to its copies `lacking`, and waits for them. Collective.
     fn copy_to(
         &mut self,
         entry: &Entered,
@@ -148,9 +149,10 @@ impl Inner {
         self.finish_copies(call, None)
     }
 
-    /// Has the shards of the revision `key` sent to `sites`, for each level those that go there and what this rank holds of
-    /// them; this rank's `own`, if it is one of them. All sites must have been found: sizes that were told afterwards would
-    /// stand behind shards on their way between the same two ranks, and those move on in later calls alone.
+    /// Sends the shards of revision `key` to `sites`. Each entry names a level, the shards that it lacks, and the sites
+    /// on this rank. `own`: this rank's shard, sent if the level lacks it. Find all sites before this call: messages
+    /// between two ranks keep their order. A size announced later would wait behind shards, which move on only in later
+    /// calls.
     fn send_again(&mut self, key: RevisionKey, own: &(Portion, Arc<Kept>), sites: Vec<AgainTo>, is_again: bool) {
         let rank = self.epoch.group.rank();
         for (index, shards, sites) in sites {
@@ -163,7 +165,7 @@ impl Inner {
         }
     }
 
-    /// The shards of the revision that should be in the portions that this rank writes, and are not: level and shard.
+    /// The shards of the revision that are missing from the portions that this rank writes: level and shard.
     fn lacking(&self, family: Range<usize>, chosen: &Chosen) -> Vec<(usize, usize)> {
         let rank = self.epoch.group.rank();
         let of_level = |index: usize| {
@@ -174,7 +176,7 @@ impl Inner {
         family.flat_map(of_level).map(|(shard, index)| (index, shard)).collect()
     }
 
-    /// Saves this rank's shard on its level again, if it is one of `shards`, in the background. Collective.
+    /// Saves this rank's shard again on its level in the background, if `shards` contains it. Collective.
     fn save_again(
         &mut self,
         entry: &Entered,
@@ -188,14 +190,14 @@ impl Inner {
         if shards.contains(&self.epoch.group.rank()) {
             let site = level.site(0, allocation).ok_or_else(lost_layout)?;
             let source = Source::Published(own.0, own.1);
-            // By the thread of the place after the level: the nearest level has none.
+            // The nearest level has no thread of its own, so the thread of the next level does it.
             let by = (index + 1).min(self.means.feeders.len());
             level.mending = Some(self.means.feed(by, source, size.clone(), site)?);
         }
         Ok(())
     }
 
-    /// Where those of the `shards` go that this rank holds. Collective.
+    /// This rank's sites for those of the `shards` that it holds. Collective.
     fn sites_again(
         &mut self,
         entry: &Entered,
@@ -219,7 +221,7 @@ impl Inner {
 }
 
 impl Level {
-    /// Waits until what is made again on this level is there, or has failed, which is told.
+    /// Waits until the shard that this level lacked is saved again. Reports a failure.
     pub(super) fn end_mending(&mut self) {
         if let Some(Err(error)) = self.mending.take().map(|shard| shard.wait()) {
             remark(

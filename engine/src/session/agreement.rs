@@ -1,4 +1,4 @@
-//! What the ranks tell each other in the first all-reduce of a call; its shape is the same for every call.
+//! The facts that ranks exchange in the first all-reduce of a call. Its shape is the same for every call.
 
 use super::{
     flag::{Alike, Flag},
@@ -7,33 +7,33 @@ use super::{
 use crate::{error::Result, group::Group};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// The most levels that a session can have: memory, disk and the farthest, the first two with three copies each besides.
+/// The most levels of a session: memory, disk and space; memory and disk with three further copies each.
 pub(super) const LEVELS_MAX: usize = 9;
 
-/// A call fills in the fields that it needs. The all-reduce takes the highest of all ranks, field by field: a flag set
-/// on one rank is set for all.
+/// A call fills in the fields that it needs. The all-reduce takes the maximum over all ranks, field by field: a flag
+/// set on one rank is set for all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Agreement {
-    /// Which call this rank makes; filled in by every call.
+    /// The call that this rank makes; filled in by every call.
     pub(super) call: Alike,
-    /// One entry a level, the nearest first.
+    /// One entry for each level, the nearest first.
     pub(super) levels: [LevelFacts; LEVELS_MAX],
     /// The step that `due` was last called with.
     pub(super) step: Alike,
     /// The level that `wait_for` waits for, from 1; 0 in other calls.
     pub(super) level: Alike,
-    /// The program on this rank has not been told yet that the last checkpoint failed, if it did; filled in by every call.
+    /// The program on this rank does not know yet that the last checkpoint failed, if it did; filled in by every call.
     pub(super) untold: Flag,
-    /// What the call needs of the program failed on this rank.
+    /// This rank could not prepare the call.
     pub(super) not_ready: Flag,
-    /// The ranks have not compared this one's output files as they are now.
+    /// This rank has output files that the ranks have not compared yet.
     pub(super) new_outputs: Flag,
     /// This rank has something to save.
     pub(super) anything: Flag,
-    /// What `Pool::chunk_facts` says.
+    /// The result of `Pool::chunk_facts`.
     pub(super) chunk: [u64; 2],
-    /// How long a batch has taken of what was saved early; 0: nothing was.
+    /// Time for one batch of early saving; 0 if nothing was saved early.
     pub(super) early_batch_us: u64,
     pub(super) had_begun: Flag,
     pub(super) had_not_begun: Flag,
@@ -42,7 +42,7 @@ pub(super) struct Agreement {
     pub(super) waits_asleep: Flag,
 }
 
-/// What a rank tells of one level. Every call fills in the first three fields.
+/// A rank's facts about one level. Every call fills in the first three fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct LevelFacts {
@@ -52,16 +52,16 @@ pub(super) struct LevelFacts {
     pub(super) failed: Flag,
     /// The revision under way has not ended, and this call does not wait for it.
     pub(super) busy: Flag,
-    /// The next revision goes to this level, which has no room for a shard.
+    /// The next revision goes to this level, and there is no room for a shard.
     pub(super) no_room: Flag,
-    /// The next revision goes to this level, which has no layout yet.
+    /// The next revision goes to this level, and there is no layout yet.
     pub(super) no_layout: Flag,
-    /// The next revision goes to this level, whose holds differ from those known.
+    /// The next revision goes to this level, and its holds differ from the known ones.
     pub(super) holds_changed: Flag,
 }
 
 impl Agreement {
-    /// Tells the other ranks, and returns what all ranks together have told. Collective.
+    /// Exchanges the facts, and returns the maximum over all ranks. Collective.
     pub(super) fn reach(self, group: &dyn Group) -> Result<Agreement> {
         let mut numbers: [u64; size_of::<Agreement>() / 8] = transmute!(self);
         group.all_max(&mut numbers)?;

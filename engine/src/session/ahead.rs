@@ -1,5 +1,5 @@
-//! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
-//! memory that nobody has touched yet, which takes many times as long as the copy.
+//! Makes the portions in memory and touches their pages before the first checkpoint. Otherwise the checkpoint would
+//! wait for untouched memory, which takes many times as long as the copy.
 
 use super::{copying::swap_sizes, inner::Inner, level::Level, need::told_of_all, ranks::Entered, room::ShardSizes};
 use crate::{
@@ -8,8 +8,9 @@ use crate::{
 };
 
 impl Inner {
-    /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
-    /// are none yet. `DiskFull`: there is no room for them. What else stands in their way, the checkpoint tells. Collective.
+    /// Makes the portions of the nearest level and of its copies for the protected regions, if those levels are in
+    /// memory and have no portions yet. `DiskFull`: there is no room for them. The checkpoint reports any other
+    /// obstacle. Collective.
     pub(super) fn make_ahead(&mut self, entry: &Entered) -> Result<()> {
         if !self.means.policy.is_in_portion() || self.levels.nearest().is_laid_out() {
             return Ok(());
@@ -23,7 +24,7 @@ impl Inner {
         let mut anything = [u64::from(!size.is_empty())];
         self.epoch.group.with(entry).all_max(&mut anything)?;
         if anything == [0] {
-            // What is written in pieces is known at t1 alone.
+            // The size of a stream is known only at t1.
             return Ok(());
         }
         self.make_portions(entry, &size).map_err(|error| {
@@ -36,9 +37,9 @@ impl Inner {
     fn make_portions(&mut self, entry: &Entered, size: &Size) -> Result<()> {
         let family = self.levels.families().swap_remove(0);
         self.levels.nearest_mut().have_room(&self.epoch, entry, ShardSizes::of_owner(size))?;
-        // As the checkpoint counts copies: else it would make larger portions at once.
+        // Size the copies as the checkpoint does, or it would make larger portions at once.
         let size = &if self.means.changing.is_some() { size_elsewhere(size, None) } else { size.clone() };
-        // Between two ranks, sizes would stand behind what is on its way.
+        // Messages between two ranks keep their order: sizes would wait behind shards on their way.
         let is_busy = self.levels.iter().any(|level| level.under_feed.is_some());
         for index in family.skip(1).filter(|_| !is_busy) {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));

@@ -1,15 +1,15 @@
-//! A revision on its way to a level: one that was begun, until all ranks know what became of it.
+//! A revision on its way to a level, from its begin until all ranks know the outcome.
 
 use super::copies::Copying;
 use crate::{commit::RevisionKey, error::Error, place::Shard};
 use std::sync::Arc;
 
-/// A revision that was begun, until all ranks know what became of it.
+/// The state of a revision, from its begin until all ranks know the outcome.
 pub(super) enum Attempt {
     Running(Arc<Shard>),
     /// Copies on their way to the holders.
     Copying(Copying),
-    /// The revision failed before there was anything to wait for.
+    /// The revision failed before this rank could start to save it.
     Failed(Error),
 }
 

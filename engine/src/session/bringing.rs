@@ -1,4 +1,4 @@
-//! Bringing ranks the shards of the revision that was restored which they want to read, wherever those lie.
+//! Brings the shards that a rank wants to read of the restored revision, from any level or rank.
 
 use super::{
     chosen::Chosen,
@@ -16,12 +16,12 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// A shard as a rank tells the others of it: where it lies, and what it consists of.
+/// A shard as a rank reports it: its level, its layout, and its contents.
 type ToldShard = (usize, [u8; 16], SavedShard);
 
 impl Inner {
-    /// Has this rank read the shards `wanted`, whole, wherever they lie, and all ranks know what each shard consists of.
-    /// Collective, with what each rank wants.
+    /// Makes the shards `wanted` readable on this rank, whole, from any level or rank. Afterwards all ranks know the
+    /// contents of each shard. Ranks may want different shards. Collective.
     pub(super) fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
         let ready = self.program.ready().and_then(|()| self.program.shards.check(wanted));
         let entry = self.enter_ready(Call::BringShards, ready)?;
@@ -40,7 +40,7 @@ impl Inner {
             }
         }
         let is_there = |shard: &u32| match chosen.is_searched {
-            // One that is damaged here may be whole elsewhere, and is verified before it is called there.
+            // A shard that is damaged here may be whole elsewhere. It counts as present only once it is verified.
             true => shards.brought.contains(shard),
             false => shards.lying.contains_key(shard),
         };
@@ -65,7 +65,8 @@ impl Inner {
 }
 
 impl Levels {
-    /// What all shards of what was `chosen` consist of, and where ranks see them: each shard at least once. Collective.
+    /// The contents of all shards of the `chosen` revision, and the places where ranks see them; each shard at least
+    /// once. Collective.
     fn tell_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<ToldShard>> {
         let complete = &chosen.complete;
         let (mut mine, mut flaws) = (Vec::new(), Flaws::default());

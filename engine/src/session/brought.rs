@@ -1,5 +1,5 @@
-//! What a rank reads in the restore under way, where shards are looked for one by one: what it has of them itself, what
-//! others have sent, and what all have told each other.
+//! Data of the restore under way, if shards are searched one by one: shards of this rank, shards from other ranks, and
+//! the facts that all ranks have exchanged.
 
 use crate::{
     commit::Kept,
@@ -12,40 +12,40 @@ use crate::{
 };
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-/// A shard of which another rank tells, and which this one has itself, on one of the levels or copies.
+/// A shard that another rank reports to all, and that this rank has too, on a level or a copy.
 pub(super) struct Beside {
-    /// The number of that spot among those of the shard.
+    /// The index of this place in the shard's list of spots.
     pub(super) spot: usize,
     pub(super) portion: Portion,
     pub(super) kept: Arc<Kept>,
 }
 
-/// The parts of a shard that this rank reads, as another one has sent them.
+/// The parts of a shard that this rank reads, as another rank has sent them.
 pub(super) struct ShardParts {
-    /// The number of the spot that they come from among those of the shard.
+    /// The index of their origin in the shard's list of spots.
     pub(super) spot: usize,
     pub(super) portion: Portion,
     pub(super) entry: Entry,
-    /// The blocks, as the shard's runs count them.
+    /// The blocks, in the numbering of the shard's runs.
     pub(super) blocks: Vec<Range<u64>>,
 }
 
-/// What this rank reads of shards that it lacks.
+/// The items that this rank needs of shards that it lacks.
 pub(super) type WantedShards = BTreeMap<u32, Vec<WantedItem>>;
 
-/// A shard that this rank looks after.
+/// A shard that this rank reports to all.
 pub(super) struct OwnShard {
     pub(super) portion: Portion,
     pub(super) manifest: Manifest,
     pub(super) saved: SavedShard,
 }
 
-/// What all ranks have told each other of the shards, and what this rank told of: it stays for the time when those come that
-/// ranks lack.
+/// The facts that all ranks have exchanged about the shards, and the shards that this rank reports. Kept until missing
+/// shards have come.
 pub(super) struct ToldShards {
     pub(super) own: Vec<OwnShard>,
     pub(super) shards: Vec<SavedShard>,
-    /// Hashes of the items that count as the same on all ranks if their bytes are, by shard and name.
+    /// Hashes of the items that are the same on all ranks if their bytes are equal, by shard and name.
     pub(super) contents: BTreeMap<(u32, String), Hash>,
 }
 

@@ -1,8 +1,8 @@
-//! Whole buffers: `put` saves one as the next revision, `get` reads it back from any revision that is still there.
+//! Whole buffers: `put` saves one as the next revision, `get` reads it back from any revision that still exists.
 //! PFS-delegation (paper 001, section IV.B) works this way; `mainstay_pfs.h` offers it under the paper's names.
 //!
-//! What must hold: reading changes nothing of what is saved, so that checkpoints go on as if nobody had read; all ranks
-//! read the same revision, or none.
+//! Invariants: reading changes no saved state, and checkpoints go on unaffected; all ranks read the same revision, or
+//! none.
 
 use super::{
     choice::{Choices, ask_for_one},
@@ -25,14 +25,13 @@ use crate::{
 /// The most revisions that an error message lists.
 const REVISIONS_MAX: usize = 20;
 
-/// What `get` returned, besides the bytes.
+/// The result of `get`, apart from the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub revision: u64,
-    /// Bytes that this rank had saved and `get` filled in.
+    /// Bytes of this rank that `get` filled in.
     pub bytes: u64,
-    /// What was damaged or could not be read: parts of the space, and newer revisions that were passed over for this
-    /// one.
+    /// Damaged or unreadable parts of the space, and newer revisions that were passed over.
     pub skipped: Vec<String>,
 }
 
@@ -48,10 +47,10 @@ impl Inner {
         let begun = self.begin(Call::Put, 0, added);
         let staged = begun.as_ref().map_or(Ok(0), |_| self.finish(Ok(())));
         if is_in {
-            // At t2 nothing refers to the memory any more.
+            // After t2 nothing refers to the memory any more.
             self.program.regions.remove(name)?;
         }
-        // A checkpoint that began has begun on all ranks: where it failed here, others may have got further, and wait
+        // A checkpoint begins on all ranks or on none. If it failed only here, other ranks may be further on and wait
         // for this rank.
         begun?;
         self.wait_for_all(Call::Put)?;
@@ -65,7 +64,7 @@ impl Inner {
         let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         let Some((chosen, bytes)) = came else { return Ok(None) };
         if revision.is_none() && !skipped.is_unread() {
-            // Revisions passed over for damage are kept no longer; the one that was read whole is.
+            // Damaged revisions that were passed over are no longer kept. The revision that was read whole is.
             self.levels.go_back_to(&found, &chosen);
         }
         let revision = chosen.complete.key.number;
@@ -88,7 +87,7 @@ impl Inner {
         Ok(came.map(|(_, bytes)| bytes))
     }
 
-    /// The revisions that can be read: `revision` alone, or all of them if none was asked for. Collective.
+    /// The revisions that can be read: `revision` alone, or all of them for `None`. Collective.
     pub(super) fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entered, Choices)> {
         let entry = self.wait_in(call)?;
         self.open_later(&entry)?;
@@ -98,7 +97,7 @@ impl Inner {
         Ok((entry, found))
     }
 
-    /// The complete revisions that all ranks see, the newest first: `revision` alone, or all of them if none was asked for.
+    /// The complete revisions that all ranks see, the newest first: `revision` alone, or all of them for `None`.
     /// Collective.
     pub(super) fn find(&self, group: &dyn Group, revision: Option<u64>) -> Result<Choices> {
         let mut found = self.levels.find_complete(group)?;
@@ -131,7 +130,7 @@ impl Inner {
 }
 
 impl Level {
-    /// Refuses a revision that another number of ranks saved; the same answer on all ranks.
+    /// Refuses a revision of another number of ranks. The answer is the same on all ranks.
     fn check_ranks(&self, group: &dyn Group, candidate: &Complete) -> Result<()> {
         let (saved, now, revision) = (candidate.shards, group.size() as u32, candidate.key.number);
         if saved == now {
@@ -142,7 +141,7 @@ impl Level {
         Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
     }
 
-    /// Fills `into` with this rank's part of `candidate`, and returns how many bytes that is.
+    /// Fills `into` with this rank's part of `candidate`, and returns the number of bytes.
     fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
         self.check_ranks(group, candidate)?;
         let (portion, manifest) = self.read_shard(group, candidate)?;
@@ -179,7 +178,7 @@ fn room_for<'a>(
             format!("room for {room} bytes, and this rank saved {saved} in revision {revision}; give it room for all");
         return Err(Error::argument("buffer", why));
     }
-    // SAFETY: the region lies within `into`, which is ours until the call ends, and is dropped before that.
+    // SAFETY: the region is within `into`, which is ours until the call ends, and is dropped before that.
     #[allow(unsafe_code)]
     let region = unsafe { Region::new(name, into.as_mut_ptr(), item.bytes) };
     Ok((item, region?))

@@ -1,7 +1,7 @@
-//! Opening the levels that were left for later.
+//! Opens the levels that were left for later.
 //!
-//! What must hold: every level is open under the lineage of the session before its first revision; nobody else gets a
-//! space meanwhile of which this rank had a lock.
+//! Invariants: every level is open under the lineage of the session before its first revision; no other job gets a
+//! space that this rank had locked.
 
 use super::{
     entry::Call,
@@ -24,14 +24,16 @@ impl Inner {
         self.open_later(&entry)
     }
 
-    /// The same in a call that all ranks are in. An error before they are open leaves them for later still. Collective.
+    /// The same in a call that all ranks have entered. After an error the levels may remain for a later call.
+    /// Collective.
     pub(super) fn open_later(&mut self, entry: &Entered) -> Result<()> {
-        // The job has gone on from what memory has: what disks that went with their nodes had besides is lost, and told.
+        // The job goes on with the revisions in memory. Revisions that were only on disks of lost nodes are lost; a
+        // remark says so.
         let goes_on = self.levels.iter().flat_map(Level::keys).next().is_some();
         self.open_later_with(entry, if goes_on { DiskLost::Accepted } else { self.program.config.disk_lost })
     }
 
-    /// The same, where nothing in memory came back.
+    /// The same if no revision in memory came back.
     pub(super) fn open_later_to_restore(&mut self, entry: &Entered) -> Result<()> {
         self.open_later_with(entry, self.program.config.disk_lost)
     }
@@ -53,7 +55,7 @@ impl Inner {
         self.levels.extend(levels);
         self.levels.note = later.note.take();
         self.means.feeders.extend(feeders);
-        // From here on the levels are open, whatever fails.
+        // From here on the levels are open, even if a later step fails.
         let past = self.later.take().and_then(|later| later.remains.past);
         self.outward.waits = false;
         if self.program.due.listener.is_none() {

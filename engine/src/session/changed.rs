@@ -1,8 +1,8 @@
-//! With incremental capture: what changed on this rank since the revision that the next one builds on, which is the
-//! newest complete one of the nearest level.
+//! Incremental capture: the changes on this rank since the base, which is the newest complete revision of the nearest
+//! level.
 //!
-//! What must hold: a shard shares blocks only with a revision that all roots keep until the shard is published; where
-//! anything is in doubt all is saved.
+//! Invariants: a shard shares blocks only with a revision that all roots keep until the shard is published; in case of
+//! doubt the shard is saved whole.
 
 use super::{
     attempt::Attempt,
@@ -25,66 +25,66 @@ use crate::{
 };
 use std::sync::{Arc, Mutex};
 
-/// How a shard is staged whose successor may share blocks with it.
+/// How to stage a shard if the next one may share blocks with it.
 pub(super) struct Changed {
     pub(super) base: Option<Arc<Base>>,
-    /// `None`: whole.
+    /// `None`: the shard is staged whole.
     pub(super) plan: Option<Plan>,
-    /// What changed is found only as it comes.
+    /// The changes are found only as the bytes come.
     pub(super) is_late: bool,
     /// Whether the next shard can be outlined.
     pub(super) is_indexed: bool,
 }
 
-/// What a shard is compared with whose bytes come only after t1; by default with nothing.
+/// The base for a shard that is compared as its bytes come, after t1. By default there is none.
 #[derive(Default)]
 pub(super) struct Compared {
     key: Option<RevisionKey>,
     pub(super) base: Arc<Base>,
 }
 
-/// What shares blocks with what.
+/// Finds changes, and plans which blocks a shard shares with the base.
 #[derive(Debug)]
 pub(super) struct Changing {
     way: Way,
     rank: usize,
-    /// Whether the user says that nothing writes past the pages.
+    /// Whether the user promises that pages show all writes (`track = pages`).
     trusts_pages: bool,
-    /// What is saved before a checkpoint asks for it.
+    /// Early saving, before a checkpoint asks for it.
     pub(super) early: Option<Early>,
-    /// What that came to in the interval before the last checkpoint.
+    /// The result of early saving in the interval before the last checkpoint.
     pub(super) saved_early: Option<SavedEarly>,
-    /// Where that lies, from t1 on until it is decided what of it counts.
+    /// The place of the early data, from t1 until the plan decides which blocks count.
     stopped: Option<EarlyPart>,
-    /// What the next shard takes at most.
+    /// The most room that the next shard takes.
     whole: Need,
-    /// What was saved last, if nobody has looked since.
+    /// The revision that was staged last, if no search for changes took place since.
     since: Option<RevisionKey>,
-    /// Every how many revisions it is checked what is called clean; 0: never.
+    /// Interval, in revisions, of the check that clean blocks are really unchanged; 0: never.
     audit: u64,
     /// The shard that was staged last.
     last: Option<Arc<Shard>>,
-    /// What was read from the portion.
+    /// A base that was read from the portion.
     read: Option<(RevisionKey, Arc<Base>)>,
 }
 
-/// A plan, and where it holds.
+/// A plan, with its base and its room.
 pub(super) struct PlannedShard {
     pub(super) base: Arc<Base>,
     pub(super) plan: Plan,
-    /// The blocks of the portion that were saved early, and what leads to them.
+    /// The blocks of the portion that were saved early and that the shard refers to.
     pub(super) early: Vec<Blocks>,
-    /// What is to be done if there is no room beside these.
+    /// The plan to use if there is no room beside the early blocks.
     pub(super) without: Option<Box<PlannedShard>>,
-    /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
+    /// The revision that shares its blocks, and its layout; `None` if no blocks are shared.
     of: Option<(RevisionKey, [u8; 16])>,
-    /// Where room was looked for already.
+    /// The room, if it was found already.
     pub(super) room: Option<RoomBeside>,
 }
 
-/// Room for a shard, and what is there besides.
+/// Room for a shard, and the state of the portion when it was found.
 pub(super) struct RoomBeside {
-    /// Another one comes where a layout is made or mended.
+    /// A new ledger takes its place if a layout is made or mended.
     ledger: Arc<Mutex<Ledger>>,
     sequence: u64,
     held: Vec<RevisionKey>,
@@ -105,7 +105,7 @@ impl RoomBeside {
         &self.allocation
     }
 
-    /// Whether nothing else is there by now.
+    /// Whether the portion is still in the state in which the room was found.
     pub(super) fn is_beside(&self, ledger: &Arc<Mutex<Ledger>>, retained: &[RevisionKey]) -> bool {
         let is_same = || {
             let ledger = lock(ledger);
@@ -116,7 +116,8 @@ impl RoomBeside {
 }
 
 impl Changing {
-    /// `None` if revisions are saved whole. `rank`: this one's, which may tell the user that pages are not told here.
+    /// `None` if revisions are saved whole. `rank`: this rank, for a remark to the user if the system does not report
+    /// written pages.
     pub(super) fn new(config: &Config, rank: usize) -> Option<Changing> {
         if !config.capture.is_incremental() {
             return None;
@@ -152,8 +153,8 @@ impl Changing {
         Some(changing)
     }
 
-    /// Finds by hashes what changed, from here on, where something may write to memory unseen, unless the user says that
-    /// nothing does. To be called before pages are asked: what was opened since may have written already.
+    /// Switches to comparison by hashes if something may write to memory unseen, unless the user rules that out. Call
+    /// it before each query of the pages: a writer that was opened since may have written already.
     fn distrust_pages(&mut self) {
         if self.trusts_pages || self.found_by() != FoundBy::Pages {
             return;
@@ -171,8 +172,8 @@ impl Changing {
         );
     }
 
-    /// Has what will not be written again saved early, as the settings say, where `nearest` is the nearest level. Why that
-    /// cannot be is told to the user.
+    /// Starts early saving if the settings ask for it. `nearest`: the kind of the nearest level. A remark tells the
+    /// user if early saving is impossible.
     pub(super) fn speculate(
         changing: &mut Option<Changing>,
         config: &Config,
@@ -198,30 +199,30 @@ impl Changing {
         lock(&self.way).found_by()
     }
 
-    /// What the ranks compare by a maximum at t1, so that all have turns of one length (`begin_turns`).
+    /// The ranks take the maximum of this at t1, and all their turns get the same length (`begin_turns`).
     pub(super) fn early_batch_us(&self) -> u64 {
         self.early.as_ref().map_or(0, Early::batch_us)
     }
 
-    /// All ranks meet now.
+    /// Starts the turns; all ranks are in the same call now.
     pub(super) fn begin_turns(&self, early_batch_us: u64) {
         self.early.iter().for_each(|early| early.begin_turns(early_batch_us));
     }
 
-    /// At t1, or where roots may be written: nothing is saved early from here on until the next revision is staged.
+    /// Stops early saving until the next revision is staged: at t1, or before roots may be written.
     pub(super) fn stop_early(&mut self) {
         self.stopped = self.early.as_ref().and_then(Early::stop);
     }
 
-    /// The same, and what was saved early is given up.
+    /// The same, and drops the data that was saved early.
     pub(super) fn forget_early(&mut self) {
         self.early.iter().for_each(Early::forget);
         self.stopped = None;
     }
 
-    /// What is to be saved of `regions` as revision `number` on `level`, at t1; `None`: all, which takes a shard of the
-    /// size `whole`. `fills_later`: an I/O thread of this rank can fill in what an outline leaves to it. What is smaller than
-    /// `small_below` is gathered apart. An error if a region changed that was called unchanged. Local.
+    /// Plans revision `number` of `regions` on `level`, at t1. `None`: save everything, in a shard of the size `whole`.
+    /// `fills_later`: an I/O thread of this rank can complete an outline. Regions smaller than `small_below` are
+    /// gathered apart. An error if an unchanged region turns out to have changed. Local.
     pub(super) fn plan(
         &mut self,
         (level, number, fills_later): (&Level, u64, bool),
@@ -237,7 +238,7 @@ impl Changing {
         let complete = level.complete_with(before, ranks).first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
         let Some((Complete { key, layout, .. }, base)) = base else {
-            // From here on it is told what is written: what is zero then is so now.
+            // Start tracking before the plan scans for zeros: later writes then show up as changes.
             lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
@@ -255,7 +256,7 @@ impl Changing {
             let found = way.find(regions, &base, since == Some(key));
             let told = way.told();
             let early = self.early.as_ref().and_then(|early| early.end_interval(&told, stopped));
-            // What pages do not tell was not asked of them since.
+            // Without a search of the pages since the base, the early blocks cannot be trusted.
             (found, early.filter(|_| since == Some(key)))
         };
         let is_audited = self.is_audited(number);
@@ -286,7 +287,7 @@ impl Changing {
             return Ok(planned(base, clean));
         };
         let (wide, mut all) = (Arc::new(early.beside(&base)), clean.clone());
-        // A read past the page cache may have been under way when the clock had the pages looked at.
+        // A read past the page cache may have been under way during a search by the clock: compare the early blocks.
         let is_compared = self.early.as_ref().is_some_and(|early| early.looks_by_clock);
         early.add_to(regions, &mut all, is_compared.then_some(&*wide));
         if is_audited {
@@ -304,16 +305,16 @@ impl Changing {
         })
     }
 
-    /// What a shard that is begun on `level` is compared with as it comes: at t1, once it is known which revisions stay until it
-    /// is complete. What is damaged there is compared with nothing.
+    /// The base for a shard that begins on `level` and is compared as it comes. Call it at t1, once the revisions that
+    /// stay until then are known. A damaged base is not used.
     pub(super) fn compared(&mut self, level: &Level) -> Compared {
         let complete = level.complete.first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete.key, self.base(level, complete.key, complete.layout)?)));
         base.map_or_else(Compared::default, |(key, base)| Compared { key: Some(key), base })
     }
 
-    /// What is to be saved of `regions` at the end of a checkpoint that was begun as revision `number`, whose bytes are
-    /// compared with `compared`; `None`: all. The rest as of `plan`.
+    /// Plans `regions` at the end of a checkpoint that began as revision `number`, if the bytes are compared with
+    /// `compared`. `None`: save everything. Other parameters as in `plan`.
     pub(super) fn plan_late(
         &mut self,
         compared: &Compared,
@@ -340,25 +341,25 @@ impl Changing {
         Ok(Plan::new(regions, base, clean, whole, small_below))
     }
 
-    /// Whether shards can be outlined: nothing is asked of each part.
+    /// Whether shards can be outlined: not with early saving, and not if every revision is checked.
     pub(super) fn outlines(&self) -> bool {
         self.early.is_none() && self.audit != 1
     }
 
-    /// Whether it is checked in revision `number` what the pages call clean.
+    /// Whether revision `number` checks that pages reported as clean are really unchanged.
     fn is_audited(&self, number: u64) -> bool {
         self.audit > 0 && number.is_multiple_of(self.audit) && self.found_by() == FoundBy::Pages
     }
 
-    /// What saving early came to in the interval that has ended, if anything can be saved early. `is_led_to`: the shard leads
-    /// to what was.
+    /// The result of early saving in the interval that has ended, if early saving is on. `is_led_to`: the shard refers
+    /// to early blocks.
     pub(super) fn tell_saved_early(&mut self, is_led_to: bool) -> Option<SavedEarly> {
         let last = self.early.as_ref().map(Early::last);
         self.saved_early = last.map(|last| SavedEarly { early: if is_led_to { last.early } else { 0 }, ..last });
         self.saved_early
     }
 
-    /// What the revision `key` has in the current portion.
+    /// The base for the revision `key` in the current portion.
     fn base(&mut self, level: &Level, key: RevisionKey, layout: [u8; 16]) -> Option<Arc<Base>> {
         let current = level.current.as_ref().filter(|current| current.layout_id == layout)?;
         if let Some(base) = self.last.as_ref().filter(|last| last.key() == key).and_then(|last| last.base()) {
@@ -371,13 +372,13 @@ impl Changing {
             let ledger = lock(current.ledgers.first()?);
             (ledger.portion().clone(), ledger.found().into_iter().find(|kept| kept.key() == key)?)
         };
-        // What cannot be read is saved once more.
+        // Blocks that cannot be read are saved again.
         let base = Arc::new(base_of(&portion, &kept.entry).ok().flatten()?);
         self.read = Some((key, base.clone()));
         Some(base)
     }
 
-    /// `shard` was staged of `regions` for `level`, as they lie now.
+    /// Notes that `shard` was staged from `regions`, at their current places, for `level`.
     pub(super) fn staged(&mut self, shard: &Arc<Shard>, level: &Level, regions: &[Region]) {
         lock(&self.way).saved(regions);
         self.stopped = None;
@@ -395,7 +396,7 @@ impl PlannedShard {
         PlannedShard { room: Some(room), ..self }
     }
 
-    /// The plan for which this room was found; `None`: all is saved.
+    /// The plan for which this room was found; `None`: save everything.
     pub(super) fn for_room(self, allocation: &Allocation) -> Option<PlannedShard> {
         let planned = match self.without {
             Some(without) if allocation.early.is_empty() => *without,
@@ -406,7 +407,7 @@ impl PlannedShard {
         (is_for && is_outline == allocation.is_outline).then_some(planned)
     }
 
-    /// What it shares with the revision before.
+    /// The blocks that the plan shares with the base.
     pub(super) fn shares(&self) -> Option<Shares<'_>> {
         match &self.plan.outline {
             None => Some(Shares::Runs(&self.plan.shared, &self.early)),
@@ -414,9 +415,9 @@ impl PlannedShard {
         }
     }
 
-    /// Whether it holds beside these `retained` revisions, in this layout.
+    /// Whether the plan is valid in this layout if the `retained` revisions stay.
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
-        // An outline says nothing else of its base than that it is the newest.
+        // An outline requires only that its base is the newest revision.
         let is_base = |key| match self.plan.outline {
             None => retained.contains(&key),
             Some(_) => retained.iter().max() == Some(&key),
@@ -425,7 +426,7 @@ impl PlannedShard {
     }
 }
 
-/// What did not change of each region, as of `found`.
+/// The unchanged parts of each region, according to `found`.
 fn clean(regions: &[Region], base: &Base, found: &[Found]) -> Vec<Vec<Lies>> {
     regions.iter().zip(found).map(|(region, found)| found.clean(region, base)).collect()
 }

@@ -1,7 +1,7 @@
-//! Which revision is read, and from which levels: the newest revision that can be read whole, each of its shards from the
-//! nearest level that has it.
+//! Chooses the revision and the levels to read: the newest revision that can be read whole, each shard from the nearest
+//! level that has it.
 //!
-//! What must hold: shards of one revision alone are read together (lineage, id, number), whatever level they are on.
+//! Invariant: shards that are read together belong to one revision (lineage, id, number), on whatever level they are.
 
 use super::{
     chosen::{Chosen, PassedOver},
@@ -22,22 +22,22 @@ use std::{
     ops::Range,
 };
 
-/// What all ranks see on all levels.
+/// The revisions that all ranks see on all levels.
 pub(super) struct Choices {
     /// By level.
     found: Vec<Found>,
-    /// All that may be read: the newest revision first, and of one revision the nearest level first.
+    /// All revisions that may be read: the newest first; of one revision, the nearest level first.
     pub(super) all: Vec<Chosen>,
-    /// Where the shards of each revision lie, where they may come from several levels.
+    /// The places of the shards of each revision, if they may come from several levels.
     spread: Option<Spread>,
 }
 
-/// Which shards of which revisions lie on which levels and copies.
+/// The shards of each revision, by level or copy.
 struct Spread {
-    /// By revision and its count of shards, and by level.
+    /// By revision and its number of shards, then by level.
     lying: BTreeMap<(RevisionKey, u32), BTreeMap<usize, BTreeSet<u32>>>,
     families: Vec<Range<usize>>,
-    /// By level: whether all ranks see the same files there.
+    /// For each level, whether all ranks see the same files.
     is_shared: Vec<bool>,
 }
 
@@ -49,7 +49,7 @@ impl Spread {
         }
     }
 
-    /// The revisions that are complete over all levels, but for those `without` which are read no more.
+    /// The revisions that are complete over all levels. A level in `without` no longer counts for its revision.
     fn complete(&self, found: &[Found], without: &[(Range<usize>, RevisionKey)]) -> Vec<Chosen> {
         let chosen = |((key, shards), by_level): (&(RevisionKey, u32), &BTreeMap<usize, BTreeSet<u32>>)| {
             let is_out = |level: usize| without.iter().any(|(family, of)| of == key && family.contains(&level));
@@ -70,8 +70,8 @@ impl Spread {
 }
 
 impl Levels {
-    /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage to what may have
-    /// been one. Collective.
+    /// The complete revisions that all ranks see, the newest first. An error if there are none and damage may hide one.
+    /// Collective.
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
         let (mut found, mut all, families) = (Vec::new(), Vec::new(), self.families());
         let mut hidden = Hidden::default();
@@ -111,8 +111,8 @@ impl Levels {
         Ok(choices)
     }
 
-    /// Takes out of `found` what the program has found damaged where it came from, and returns what that was. An error if
-    /// nothing else is left. The same on all ranks.
+    /// Removes from `found` the revisions that the program found damaged on a level, and returns their flaws. An error
+    /// if no revision is left. The same on all ranks.
     pub(super) fn pass_over(&self, found: &mut Choices, damaged: &[PassedOver]) -> Result<Flaws> {
         let (mut flaws, before) = (Flaws::default(), found.all.len());
         let mut without: Vec<(Range<usize>, RevisionKey)> = Vec::new();
@@ -124,7 +124,7 @@ impl Levels {
             let was_there = found.all.iter().any(|chosen| chosen.complete.key == *key);
             found.all.retain(|chosen| !is_it(chosen));
             if let Some(spread) = found.spread.as_ref().filter(|_| was_there) {
-                // The other levels may have it as the program wants it.
+                // The other levels may have an undamaged one.
                 let family = self.families().into_iter().filter(|family| self.at(family.start).kind == *level);
                 without.extend(family.map(|family| (family, *key)));
                 let again = spread.complete(&found.found, &without);
@@ -140,9 +140,9 @@ impl Levels {
         Ok(flaws)
     }
 
-    /// Tries the revisions in `found`, the newest first, until `read` has one whole. Returns which one that is, with
-    /// what was read, and what was passed over for it; `None` if `found` has no revision. An error that no other
-    /// revision would mend ends the search. Collective.
+    /// Tries the revisions in `found`, the newest first, until `read` gets one whole. Returns that revision, the result
+    /// of `read`, and the flaws of the revisions that it passed over; `None` if `found` is empty. An error that would
+    /// hit every revision ends the search. Collective.
     pub(super) fn newest<T>(
         &mut self,
         group: &dyn Group,
@@ -150,7 +150,7 @@ impl Levels {
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<(Option<(Chosen, T)>, Flaws)> {
-        // A root that could not be read at the opening may have led to a newer revision than any candidate.
+        // A root that was unreadable when the space was opened may have named a newer revision.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
         let mut skipped = Flaws::found(unread.cloned().collect());
         let mut out_of_sight = Ok(());
@@ -162,10 +162,10 @@ impl Levels {
                     return Ok((Some((chosen, came)), skipped));
                 }
                 Ok(Err(flaws)) => skipped.pass_over(number, flaws),
-                // The others may not come to what is agreed on next.
+                // The other ranks may not reach the next agreement.
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => {
-                    // Ranks that run on other nodes than before may have it, or an older one, on another level.
+                    // If ranks moved to other nodes, another level may have this revision, or an older one.
                     let ends = self.iter().nth(1).is_none() || error.kind() != ErrorKind::OutOfSight;
                     let mut ends = [u64::from(ends)];
                     group.all_max(&mut ends)?;
@@ -185,8 +185,9 @@ impl Levels {
         }
     }
 
-    /// Tries a revision: each shard from the nearest place, and what is damaged or not in sight there from the next. What
-    /// was read elsewhere instead is added to `told`. Returns where shards were read in vain, too. Collective.
+    /// Tries a revision: reads each shard from the nearest place, and if it is damaged or out of sight there, from the
+    /// next. Adds the flaws of the places that it passed over to `told`. Also returns the levels where a shard was read
+    /// in vain. Collective.
     fn try_all_spots<T>(
         &mut self,
         group: &dyn Group,
@@ -209,7 +210,7 @@ impl Levels {
             }
             brings = true;
             match read(self.at(chosen.level), &chosen.complete)? {
-                // All ranks come to this alike.
+                // All ranks reach this branch together.
                 Err(found) if found.is_lacking() => {
                     brings = search.bring_wanted(group, post, self, &mut flaws)?;
                 }
@@ -226,8 +227,8 @@ impl Levels {
         }
     }
 
-    /// From now on `chosen` and older revisions are kept; those that were tried in vain are not. What has shards of the
-    /// chosen one and is not known to have it whole keeps them until something newer is complete there.
+    /// From now on the levels keep `chosen` and older revisions; they drop those that were tried in vain. A level with
+    /// shards of `chosen` that may lack others keeps its shards until a newer revision is complete there.
     pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
         let key = chosen.complete.key;
         for ((index, level), found) in self.iter_mut().enumerate().zip(&found.found) {
@@ -236,7 +237,7 @@ impl Levels {
             let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
             level.go_back_to(&complete);
             level.joint.retain(|joint| *joint < key);
-            // What a nearer level has is older, and nobody has read it, or newer, and was read in vain.
+            // A nearer level has an older revision that was not read, or a newer one that was read in vain.
             let is_unsure = index < chosen.level || is_in_vain && chosen.is_searched;
             level.doubted = Some(key).filter(|_| is_unsure);
         }
@@ -249,7 +250,7 @@ impl Levels {
     }
 }
 
-/// An error on all ranks unless all have asked for the same revision. Collective.
+/// An error on all ranks unless all ask for the same revision. Collective.
 pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
     let asked = gather(group, &revision)?;
     let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
@@ -259,7 +260,7 @@ pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()
 }
 
 impl Choices {
-    /// Whether anything that was found is damaged, or was cut short, on whichever rank.
+    /// Whether any rank found damage or a torn slot.
     pub(super) fn has_flaws(&self) -> bool {
         self.found.iter().any(|found| !found.damage.is_empty() || !found.torn.is_empty())
     }
@@ -269,7 +270,7 @@ impl Choices {
     }
 }
 
-/// The newest revision that is complete over all these levels, whose `sights` are those of all ranks.
+/// The newest revision that is complete over all these levels. `sights`: those of all ranks.
 pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Option<RevisionKey> {
     let mut spread =
         Spread { lying: BTreeMap::new(), families: std::iter::once(0..1).collect(), is_shared: vec![true] };
@@ -278,8 +279,9 @@ pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Opti
     spread.complete(&found, &[]).into_iter().map(|chosen| chosen.complete.key).max()
 }
 
-/// The revisions that are complete on a level and its copies together, the newest first: those that are `complete` on
-/// the level, and others whose shards do not lie in one layout. `sights`: of all ranks, on all of these levels.
+/// The revisions that are complete on a level and its copies together, the newest first. These are the revisions in
+/// `complete` (complete on the level), and others with shards in several layouts. `sights`: those of all ranks, on all
+/// of these levels.
 pub(super) fn joint(sights: Vec<Sight>, complete: &[Complete], path: &str) -> Result<Vec<Complete>> {
     let sights: Vec<Sight> = sights.into_iter().map(Sight::without_layouts).collect();
     let mut all = find(&sights, path)?.complete;

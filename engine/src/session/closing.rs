@@ -1,22 +1,22 @@
-//! That a job has ended is told, whichever of its ranks fail meanwhile.
+//! Announces the end of the job, even if ranks fail during close.
 //!
-//! What must hold: where all ranks have agreed on the end, a job that goes on when ranks fail is told to have ended as long as
-//! one of its ranks is left.
+//! Invariant: if the job goes on after failures, and all ranks have agreed on the end, the end is announced as long as
+//! one rank is left.
 
 use super::{inner::Inner, ranks::Entered, report::Report};
 use crate::{config::Recovery, group::agree, status};
 use std::path::PathBuf;
 
 impl Inner {
-    /// All ranks have agreed on the end, and rank 0 has told of it, or has failed before. `memory_goes`: what lies in memory
-    /// is removed next. Collective where ranks may fail.
+    /// Call it after all ranks have agreed on the end, and after rank 0 has announced it or failed. `memory_goes`: the
+    /// files in memory are removed next. Collective if ranks may fail.
     pub(super) fn end_is_told(&self, entry: &Entered, memory_goes: bool) {
         if self.program.config.recovery != Recovery::Off && agree(self.epoch.group.with(entry), Ok(())).is_err() {
             self.tell_end_for_lost(memory_goes);
         }
     }
 
-    /// Tells that the job has ended if rank 0 has failed, and with it all ranks before this one.
+    /// Announces the end if rank 0 and all other ranks before this one have failed.
     pub(super) fn tell_end_for_lost(&self, memory_goes: bool) {
         let (failed, rank) = (self.epoch.group.failed(), self.epoch.group.rank());
         if rank > 0 && (0..rank).all(|rank| failed.contains(&rank)) {
@@ -26,7 +26,8 @@ impl Inner {
         }
     }
 
-    /// Who tells `mainstay run` how the session ends: of a job that goes on when ranks fail, all of them.
+    /// The report to `mainstay run` about the end of the session. All ranks send it in a job that goes on after
+    /// failures; otherwise rank 0 does.
     pub(super) fn ending_report(&mut self) -> Option<Report> {
         let all_tell = self.program.config.recovery != Recovery::Off;
         self.report.take().or_else(|| Report::find(self.whence.path()?).filter(|_| all_tell))

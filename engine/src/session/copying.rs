@@ -1,7 +1,7 @@
-//! Copies on their way while the program goes on: begun here, moved on in its calls, and brought to their end with all
-//! ranks.
+//! Copies on their way while the program goes on. This module starts them, moves them on in the program's calls, and
+//! finishes them with all ranks.
 //!
-//! What must hold: ranks wait for messages only where all are in one call.
+//! Invariant: a rank waits for messages only while all ranks are in one call.
 
 use super::{
     agreement::Agreement,
@@ -24,17 +24,17 @@ use crate::{
     place::Site,
 };
 
-/// How far the copies that are under way have come on this rank.
+/// The progress of the copies on this rank.
 pub(super) struct Progress {
     /// All messages are through.
     messages: bool,
-    /// The levels on which copies are not there yet, and have not failed.
+    /// The levels with copies that have neither arrived nor failed.
     busy: Vec<LevelKind>,
 }
 
 impl Level {
-    /// Begins to copy `source`, if there is one, to this level, whose number is `index`, and on which shards of wards go to
-    /// these sites.
+    /// Starts to copy `source`, if there is one, to this level. `index`: the number of the level. `sites`: the places
+    /// on this rank for the shards of its wards.
     pub(super) fn begin_copying(
         &self,
         post: &mut Post,
@@ -56,7 +56,7 @@ impl Level {
         Copying::new(key, lane, held)
     }
 
-    /// Whether a copy of the shard of `ward` cannot come yet, as its place here is still being given its memory.
+    /// Whether a copy of the shard of `ward` cannot come yet because its place here is still getting its memory.
     fn awaits_memory_of(&self, ward: usize) -> bool {
         match &self.saving {
             Some(Attempt::Copying(Copying { held, .. })) => {
@@ -68,8 +68,8 @@ impl Level {
 }
 
 impl Inner {
-    /// Moves on with the messages between this rank, its holders and its wards. Never waits. After an error every call fails: what
-    /// was to come does not, and other ranks wait for it.
+    /// Moves on the messages between this rank, its holders and its wards. Never waits. After an error every call
+    /// fails: the expected data never comes, and other ranks wait for it.
     pub(super) fn progress(&mut self) -> Result<Progress> {
         let come = self.carry_on();
         self.epoch.post.note(come)
@@ -85,7 +85,7 @@ impl Inner {
             }
         }
         let awaits_memory = |ward: &usize| levels.iter().any(|level| level.awaits_memory_of(*ward));
-        // Messages of a rank come in order: those behind the shard wait, too.
+        // Messages of a rank come in order, so those behind the shard wait too.
         let wards: Vec<usize> = post.senders().into_iter().filter(|ward| !awaits_memory(ward)).collect();
         for ward in wards {
             while let Some(letter) = post.next(group, ward)? {
@@ -130,14 +130,14 @@ impl Inner {
         Ok(Progress { messages: are_through, busy })
     }
 
-    /// Brings the copies that are under way to their end, on the level `only` or on all, and settles them with all ranks,
-    /// if there are any. Collective, for a call that has arrived.
+    /// Finishes the copies under way, on the level `only` or on all levels, and settles them with all ranks. Does
+    /// nothing if there are none. Collective, for a call that has arrived.
     pub(super) fn finish_copies(&mut self, call: Call, only: Option<LevelKind>) -> Result<()> {
         if !self.levels.iter().any(|level| level.is_copy() && level.under_feed.is_some()) {
             return Ok(());
         }
         let entry = self.meet(call)?;
-        // Copies that are not waited for are passed over as long as they are busy; their messages are in the way of others.
+        // Copies on other levels may stay busy, but their messages must be through: they are ahead of later ones.
         self.drive(|now| now.messages && !now.busy.iter().any(|kind| only.is_none_or(|only| only == *kind)))?;
         let ranks = self.epoch.group.size();
         let mut mine = Agreement::default();
@@ -152,7 +152,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until what is under way on this rank has come as far as that, while the other ranks do the same.
+    /// Waits until the copies on this rank have come far enough, while the other ranks do the same.
     fn drive(&mut self, is_enough: impl Fn(&Progress) -> bool) -> Result<()> {
         let mut tries = 0;
         while !is_enough(&self.progress()?) {
@@ -162,19 +162,20 @@ impl Inner {
         Ok(())
     }
 
-    /// Copies the last revision now, as published (paper 002, section 3.1: coordinated and blocking), if that is what
-    /// the setting `exchange` says. Collective.
+    /// Copies the last revision now, as published (paper 002, section 3.1: coordinated and blocking), if the setting
+    /// `exchange` says so. Collective.
     pub(super) fn copy_now(&mut self, call: Call) -> Result<()> {
         if self.program.config.exchange != Exchange::Blocking {
             return Ok(());
         }
-        // A shard that failed is told by the call that settles it.
+        // The call that settles the shard reports its failure.
         drop(self.levels.nearest_mut().settle());
         self.finish_copies(call, Some(LevelKind::Memory))
     }
 }
 
-/// Tells the holder on `level` how large this rank's next shard is, and hears it from the wards. Collective.
+/// Sends the size of this rank's next shard to the holder on `level`, and receives the sizes of the wards' shards.
+/// Collective.
 pub(super) fn swap_sizes(
     group: &dyn Group,
     post: &mut Post,
@@ -222,7 +223,7 @@ fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut HeldShard, Re
 }
 
 impl Means {
-    /// What publishes on level number `level`.
+    /// The thread that publishes on level `level`.
     fn feeder(&self, level: usize) -> Result<&Feeder> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
         level.checked_sub(1).and_then(|index| self.feeders.get(index)).ok_or_else(none)

@@ -1,8 +1,8 @@
-//! What happens in a session, noted for the journal of its space, on rank 0.
+//! Collects the events of a session for the journal of its space, on rank 0.
 //!
-//! What must hold: a checkpoint of a session with one level costs its file system nothing but the checkpoint. Such a session
-//! has openings, restores and failures written at once. It keeps notes of checkpoints in memory until the next of these, or
-//! its end.
+//! Invariant: in a session with one level, a checkpoint costs the file system nothing extra. Openings, restores and
+//! failures are written at once. Notes of checkpoints stay in memory until the next such event, or until the session
+//! ends.
 
 use super::level::{Level, LevelKind};
 use crate::{
@@ -20,23 +20,23 @@ use std::{
     process,
 };
 
-/// Of a list of texts, so many are noted.
+/// The most entries of a list of texts.
 const TEXTS_MAX: usize = 20;
 
 pub(super) struct Diary {
     directory: PathBuf,
     entries: Vec<JournalEntry>,
-    /// Something is noted that is not to wait for the end.
+    /// An entry must be written before the session ends.
     is_urgent: bool,
-    /// Of a session with one level, once there was something to write.
+    /// The writer of a session with one level, once there was an entry to write.
     writer: Option<StatusWriter>,
-    /// Of revisions that may become complete.
+    /// Facts about revisions that may still become complete.
     begun: BTreeMap<RevisionKey, BegunAt>,
     levels: Vec<Noted>,
 }
 
-/// What is known of a revision when it is begun: the step, if the program has said one, what saving early came to, and how
-/// often `due` has put it off.
+/// Facts known when a revision begins: its step, if the program gave one, the result of early saving, and how often
+/// `due` put it off.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BegunAt {
     pub(super) step: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct BegunAt {
     pub(super) put_off: u64,
 }
 
-/// What was noted of a level, or of a copy.
+/// The state of a level or copy when it was last noted.
 #[derive(Default)]
 struct Noted {
     kind: LevelKind,
@@ -55,7 +55,7 @@ struct Noted {
 }
 
 impl Noted {
-    /// What lies there already is not news.
+    /// Revisions that are there already are not new.
     fn of(level: &Level) -> Noted {
         let complete = level.complete.iter().map(|complete| complete.key).collect();
         Noted { kind: level.kind, is_copy: level.is_copy(), complete, ..Noted::default() }
@@ -63,7 +63,8 @@ impl Noted {
 }
 
 impl Diary {
-    /// Of the space in `directory`, with an `opening` that lacks the levels and the process. What lies on these is not news.
+    /// Starts the diary of the space in `directory`. `opening` still lacks the levels and the process. Revisions that
+    /// are there already are not new.
     pub(super) fn begin(directory: &Path, levels: &[Level], opening: Opening) -> Diary {
         let mut told: Vec<(LevelKind, u32)> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
@@ -96,11 +97,11 @@ impl Diary {
         self.entries.push(JournalEntry { unix_ns: unix_ns(), event });
     }
 
-    /// From now on this has also what was noted `before`, in the session that this one goes on with.
+    /// Takes over the entries of `before`, the diary of the session that this one continues.
     pub(super) fn take_over(&mut self, mut before: Diary) {
         self.note_before(mem::take(&mut before.entries));
         self.is_urgent |= before.is_urgent;
-        // What has become complete there since is news after all.
+        // Revisions that became complete since then are new.
         let is_same = |(now, before): (&Noted, &Noted)| (now.kind, now.is_copy) == (before.kind, before.is_copy);
         if before.levels.len() >= self.levels.len() && self.levels.iter().zip(&before.levels).all(is_same) {
             let levels = mem::take(&mut before.levels).into_iter();
@@ -108,27 +109,27 @@ impl Diary {
         }
     }
 
-    /// These were noted before all that is noted here.
+    /// Puts entries before all entries that are here.
     pub(super) fn note_before(&mut self, earlier: Vec<JournalEntry>) {
         let later = mem::take(&mut self.entries);
         self.entries = earlier.into_iter().chain(later).collect();
     }
 
-    /// `key` was begun.
+    /// Notes that `key` began.
     pub(super) fn begun(&mut self, key: RevisionKey, at: BegunAt) {
         self.begun.insert(key, at);
     }
 
-    /// Notes what `levels` have got since, and what they have not.
+    /// Notes the revisions that `levels` got since the last call, their failures, and the turns that passed them over.
     pub(super) fn look(&mut self, levels: &[Level]) {
         let mut noted = mem::take(&mut self.levels);
-        // Levels that were opened later.
+        // Add the levels that were opened later.
         noted.extend(levels.iter().skip(noted.len()).map(Noted::of));
         let (mut kind, mut copy) = (LevelKind::default(), 0);
         for (level, noted) in levels.iter().zip(&mut noted) {
             (kind, copy) = if level.is_copy() { (kind, copy + 1) } else { (level.kind, 0) };
             let complete: BTreeSet<RevisionKey> = level.complete.iter().map(|complete| complete.key).collect();
-            // The list that is kept is short.
+            // The level keeps few revisions, so a search is cheap.
             for key in complete.difference(&noted.complete) {
                 let shard = level.complete.iter().find(|complete| complete.key == *key);
                 let shard = shard.and_then(|complete| level.stored(0, complete));
@@ -160,7 +161,7 @@ impl Diary {
             noted.passed_over = level.passed_over;
         }
         self.levels = noted;
-        // Those of which more can be told are kept somewhere, or are still on their way.
+        // Facts are still needed for revisions that a level keeps or that are on their way.
         if let Some(newest) = self.begun.last_key_value().map(|(key, _)| *key) {
             let kept: BTreeSet<RevisionKey> = self.levels.iter().flat_map(|level| &level.complete).copied().collect();
             let under_way: BTreeSet<RevisionKey> = levels.iter().flat_map(Level::keys_under_way).collect();
@@ -183,7 +184,7 @@ impl Diary {
         self.note(Event::Closed);
     }
 
-    /// Has written what is noted; of a session with one level (`writer`: none) only what is not to wait.
+    /// Writes the entries. A session with one level (no `writer`) writes only if an entry is urgent.
     pub(super) fn hand_over(&mut self, writer: Option<&StatusWriter>) {
         if let Some(writer) = writer {
             if !self.entries.is_empty() {
@@ -194,14 +195,14 @@ impl Diary {
         }
     }
 
-    /// Waits until the journal has all that was handed over.
+    /// Waits until the journal has all entries that were handed over.
     pub(super) fn await_noted(&self) {
         self.writer.iter().for_each(StatusWriter::await_noted);
     }
 
     fn write(&mut self) {
         if self.writer.is_none() {
-            // Without a thread there is no journal, and nothing else is lost.
+            // Without a thread there is no journal; nothing else is lost.
             self.writer = StatusWriter::start(vec![self.directory.clone()], Job::default()).ok();
         }
         if let Some(writer) = &self.writer {

@@ -1,4 +1,4 @@
-//! The ranks that see the same files of a space: each rank leaves a probe there for the others to see.
+//! Finds the ranks that see the same files of a space: each rank leaves a probe there for the others to see.
 
 use crate::{
     device::{Access, Device, NewFile},
@@ -19,7 +19,7 @@ impl Domain {
         Ok(Domain { seen: Neighbours::find(group, &Marked { device, probes: Probes::new(id) })? })
     }
 
-    /// The lowest rank of the domain, which makes and removes files for all of it.
+    /// The lowest rank of the domain. It makes and removes files for all of it.
     pub(super) fn leader(&self) -> usize {
         self.seen.leader()
     }
@@ -28,8 +28,8 @@ impl Domain {
         self.seen.contains(rank)
     }
 
-    /// Whether `rank` looks after the portion of `owner`. The owner does so itself if it is in this domain, else one of
-    /// the domain's ranks does.
+    /// Whether `rank` looks after the portion of `owner`: the owner itself if it is in this domain, otherwise one of
+    /// the domain's ranks.
     pub(super) fn looks_after(&self, rank: usize, owner: usize) -> bool {
         if self.contains(owner) {
             return rank == owner;
@@ -54,8 +54,8 @@ impl Marked<'_> {
 impl Place for Marked<'_> {
     type Mark = String;
 
-    /// The probe is an empty file, so that a job can restore from a disk that is full. Where no further file can be made, it
-    /// is a further name of the lock file.
+    /// The probe is an empty file: a job can then restore from a full disk. If no more files can be made, the probe is
+    /// another name of the lock file.
     fn mark(&self, rank: usize) -> Result<String> {
         let probe = self.probes.name(rank);
         let made = self.device.create(&probe, &NewFile::of(0)).map(drop);
@@ -79,8 +79,8 @@ impl Place for Marked<'_> {
         Ok(names.iter().filter_map(|name| self.probes.rank(name)).collect())
     }
 
-    /// A probe that is missing is no error here: a job that opened the space meanwhile may have removed it, and refuses
-    /// this job soon.
+    /// A missing probe is not an error. A job that opened the space meanwhile may have removed it, and soon refuses
+    /// this job.
     fn remove(&self, probe: String) -> Result<()> {
         match self.device.remove(&probe) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -88,7 +88,7 @@ impl Place for Marked<'_> {
         }
     }
 
-    /// The error for a probe that is missing: only a job that opens the space clears away the probes of others.
+    /// The error for a missing probe: only a job that opens the space removes the probes of others.
     fn gone(&self, _rank: usize) -> Error {
         Error::InUse { path: self.device.path(), holder: " that opened it meanwhile".to_owned() }
     }

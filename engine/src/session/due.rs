@@ -1,4 +1,4 @@
-//! What makes a checkpoint due: the schedule, a signal, and those who ask from outside.
+//! Decides when a checkpoint is due: by the schedule, a signal, or a request from outside.
 
 use super::{requests::Listener, schedule::Schedule};
 use crate::{
@@ -13,36 +13,35 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-/// What makes a checkpoint due.
+/// The state behind `due`.
 pub(super) struct Due {
     pub(super) schedule: Schedule,
-    /// Hears requests from outside; on rank 0 only.
+    /// Receives requests from outside; on rank 0 only.
     pub(super) listener: Option<Listener>,
     pub(super) signal: Option<SignalFlag>,
-    /// The step that the program last gave to `due`, or the step of the revision that a restore has brought back; 0: none.
-    /// The same on all ranks where they save.
+    /// The step that the program last gave to `due`, or the step of the restored revision; 0: none. The same on all
+    /// ranks whenever they save.
     pub(super) step: u64,
-    /// A restore brought back a revision of an unknown step: multiples that came before the next step are not due.
+    /// The step of the restored revision is unknown. Multiples before the next step are not due.
     step_is_unknown: bool,
     /// `every_steps` made a checkpoint due at `step`, and none has begun since.
     by_steps: bool,
-    /// A restore brought back a revision of a known step, and `due` was not called since.
+    /// The restored revision has a known step, and `due` was not called since.
     came_back: Option<CameBack>,
-    /// The next revision was asked for from outside, or by a signal, and goes to all levels: whoever asks may be about to
-    /// end the job, and its nodes' memory with it. The same on all ranks.
+    /// A request from outside or a signal asked for the next revision, so it goes to all levels: the job and its nodes'
+    /// memory may be about to end. The same on all ranks.
     pub(super) to_all: bool,
-    /// The first step at which a checkpoint was put off, if it is due as soon as the one before is durable. The same on all
-    /// ranks.
+    /// The first step at which a checkpoint was put off until the one before is durable. The same on all ranks.
     pub(super) put_off_at: Option<u64>,
-    /// How often one was put off since the last was begun, and since the job began.
+    /// How often a checkpoint was put off, since the last one began and since the job began.
     pub(super) times_put_off: u64,
     pub(super) all_times_put_off: u64,
-    /// The step of the last revision that this session began, or restored; 0: unknown.
+    /// The step of the last revision that this session began or restored; 0: unknown.
     pub(super) last_saved_at: u64,
     pub(super) tally: Tally,
 }
 
-/// How often `due` was called, how often it returned true, and how many checkpoints were begun. The same on all ranks.
+/// How often `due` was called, how often it returned true, and how many checkpoints began. The same on all ranks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) asked: u64,
@@ -50,15 +49,15 @@ pub(super) struct Tally {
     pub(super) begun: u64,
 }
 
-/// The step of a revision that a restore brought back, and the step at which the program was before.
+/// The step of a restored revision, and the step of the program before the restore.
 struct CameBack {
     saved_at: u64,
     before: u64,
 }
 
 impl CameBack {
-    /// What to say if the program, which now is at `step`, has not gone back to the step of the revision. It may ask at
-    /// some steps only, and again at the step of the revision itself.
+    /// The warning if the program, now at `step`, has not gone back to the step of the revision. The program may ask at
+    /// some steps only, or again at the step of the revision itself.
     fn missed_by(&self, step: u64) -> Option<String> {
         let CameBack { saved_at, before } = *self;
         let how = match () {
@@ -76,12 +75,12 @@ impl CameBack {
     }
 }
 
-/// A flag that a signal raises. What handled the signal before is called too.
+/// A flag that a signal raises. The previous handler of the signal is called too.
 pub(super) struct SignalFlag {
     pub(super) raised: Arc<AtomicBool>,
     id: SigId,
     number: i32,
-    /// What the system called at the signal once this was set.
+    /// The handler in the system once this flag was set.
     handler: Option<usize>,
 }
 
@@ -93,17 +92,18 @@ impl SignalFlag {
         Ok(SignalFlag { raised, id, number, handler: handler_of(number) })
     }
 
-    /// Whether something else has been set as the handler since.
+    /// Whether another handler was set since.
     pub(super) fn is_replaced(&self) -> bool {
         handler_of(self.number) != self.handler
     }
 }
 
-/// The address that the system calls at the signal; `None` if it does not tell.
+/// The address of the signal's handler; `None` if the system does not report it.
 #[allow(unsafe_code)]
 fn handler_of(number: i32) -> Option<usize> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action the call only fills the old one, which has room for it; zeros are one, too.
+    // SAFETY: without a new action the call only fills the old one, which has room for it. Zeros are a valid action
+    // too.
     unsafe {
         let told = libc::sigaction(number, ptr::null(), action.as_mut_ptr());
         (told == 0).then(|| action.assume_init().sa_sigaction)
@@ -141,8 +141,8 @@ impl Due {
         (self.by_steps, self.put_off_at) = (false, None);
     }
 
-    /// The program is at `step`: whether steps make a checkpoint due. The answer for the same step stays the same until a
-    /// checkpoint begins.
+    /// The program is at `step`: returns whether steps make a checkpoint due. The answer for one step is the same until
+    /// a checkpoint begins.
     pub(super) fn ask(&mut self, step: u64) -> bool {
         if step != self.step {
             let before = (step > self.step && !self.step_is_unknown).then_some(self.step);
@@ -152,17 +152,17 @@ impl Due {
         self.by_steps
     }
 
-    /// The ranks were at different steps, the highest of which was `step`: they count on from the same one.
+    /// The ranks were at different steps, at most `step`. All count on from there.
     pub(super) fn agree_on(&mut self, step: u64) {
         (self.step, self.by_steps) = (step, false);
     }
 
-    /// The first call after a restore: what there is to say if the program did not go back to where it was saved.
+    /// At the first call after a restore: the warning if the program did not go back to the saved step.
     pub(super) fn look_back(&mut self, step: u64) -> Option<String> {
         self.came_back.take()?.missed_by(step)
     }
 
-    /// The checkpoint that is due is so once the one before is durable.
+    /// Puts the checkpoint off until the one before is durable.
     pub(super) fn put_off(&mut self) {
         self.put_off_at = self.put_off_at.or(Some(self.step));
         self.times_put_off += 1;
@@ -175,14 +175,14 @@ impl Due {
         self.signal.is_some() || self.schedule.has_rule()
     }
 
-    /// The program is back at a revision, which was saved at step `saved_at` as far as this rank knows (0: it does not), or at
-    /// its beginning (`None`). All ranks count on from the same step, however far each had come. Collective.
+    /// The program is back at a revision, or at its beginning (`None`). `saved_at`: the step of the revision; 0:
+    /// unknown to this rank. All ranks count on from the same step, no matter how far each had come. Collective.
     pub(super) fn go_back_to(&mut self, group: &dyn Group, saved_at: Option<u64>) -> Result<()> {
         let Tally { asked, found, begun } = self.tally;
         let mut told = [saved_at.unwrap_or(0), self.step, asked, found, begun];
         group.all_max(&mut told)?;
         let [step, before, asked, found, begun] = told;
-        // A rank that took another's place tells at the end for all.
+        // A rank that took another's place may report for all at the end.
         self.tally = Tally { asked, found, begun };
         self.step_is_unknown = saved_at.is_some() && step == 0;
         self.came_back = (step > 0).then_some(CameBack { saved_at: step, before });

@@ -1,7 +1,7 @@
-//! Revisions of earlier jobs are pushed out only by a job that has restored or read one, or that is set to (`start`).
+//! Protects revisions of earlier jobs. A job pushes them out only after it has restored or read one, or if the setting
+//! `start` allows it.
 //!
-//! What must hold: whether a call is refused follows from what all ranks know, so that the answer is the same on all of
-//! them.
+//! Invariant: a refusal depends only on facts that all ranks know, so all ranks get the same answer.
 
 use super::{entry::Call, inner::Inner, level::Level};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Inner {
-    /// Makes a call that reads. Once `read` has returned something, or found nothing that can be read, the program
-    /// knows what is there.
+    /// Makes a call that reads. The program knows the saved state once `read` returns something, or finds nothing
+    /// readable.
     pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut Inner) -> Result<T>) -> Result<T> {
         let came = read(self);
         if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
@@ -20,8 +20,8 @@ impl Inner {
         came
     }
 
-    /// Refuses `call` if the checkpoint that it begins would push out a revision that nobody has read. `put` may go on
-    /// adding revisions, as a log does, and is refused once one has to go.
+    /// Refuses `call` if its checkpoint would push out a revision that the program has not read. `put` may add
+    /// revisions, as a log does, until one has to go.
     pub(super) fn check_read(&self, call: Call) -> Result<()> {
         let is_earlier = |key: &RevisionKey| key.lineage != self.epoch.lineage;
         let pushed_out = self.levels.iter().filter(|level| call != Call::Put || level.is_full());
@@ -37,7 +37,7 @@ impl Inner {
 }
 
 impl Level {
-    /// The revisions that are complete here, with the copies of the level or without.
+    /// The revisions that are complete here, on the level alone or with its copies.
     pub(super) fn keys(&self) -> impl Iterator<Item = RevisionKey> {
         self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied())
     }

@@ -1,4 +1,4 @@
-//! The remark at the end of a session that saved less than its program may think.
+//! Warns at the end of a session that saved less than the program may expect.
 
 use super::{
     due::{Due, Tally},
@@ -8,7 +8,7 @@ use crate::{config::Config, remark::remark};
 use std::time::Duration;
 
 impl Inner {
-    /// Says it, on rank 0. Local.
+    /// Prints the warning on rank 0. Local.
     pub(super) fn remark_unsaved_end(&self) {
         if let Some(text) = unsaved_end(&self.program.due, &self.program.config) {
             remark(self.epoch.group.rank(), &text);
@@ -29,7 +29,7 @@ fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
              \"now\" to have `due` never put one off"
         ));
     }
-    // Without a rule this was said at the first call.
+    // Without a rule, the first call has warned already.
     if asked == 0 || begun > 0 || !due.has_rule() {
         return None;
     }

@@ -1,8 +1,8 @@
-//! The one way into a collective call. A call *arrives*: it gives up what it finds unfinished, and settles what is
-//! under way with the ranks that write for others. Then the ranks *enter*: the first all-reduce of the call, of one
-//! shape whatever the call is, tells all of them whether they make the same call and what became of the last revision.
+//! The only way into a collective call. First a call *arrives*: it gives up unfinished work, and settles the revision
+//! under way. Then the ranks *enter* with the first all-reduce of the call. It has one shape for all calls. It shows
+//! whether all ranks make the same call, and the outcome of the last revision.
 //!
-//! What must hold: ranks that make different calls wait for each other in that all-reduce and nowhere before it.
+//! Invariant: ranks that make different calls wait for each other in that all-reduce, and nowhere before it.
 
 use super::{
     agreement::{Agreement, LevelFacts},
@@ -20,24 +20,23 @@ use crate::{
 };
 use std::{iter, ops::Range};
 
-/// A call that has settled the last revision, and has still to meet the other ranks.
+/// A call that has settled the last revision, and has not met the other ranks yet.
 #[must_use]
 pub(super) struct Arrival {
     call: Call,
-    /// What became of this rank's part of the last revision, if the call settles it.
+    /// The outcome of the last revision on this rank, if the call settles it.
     previous: Result<()>,
 }
 
-/// What the ranks have told each other.
+/// The facts that the ranks have exchanged.
 pub(super) struct AllTold {
     pub(super) all: Agreement,
     /// Whether the last revision has failed on the nearest level.
     pub(super) has_failed: bool,
-    /// What became of the last revision on this rank.
+    /// The outcome of the last revision on this rank.
     previous: Result<()>,
 }
 
-/// A collective call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Begin,
@@ -77,26 +76,25 @@ impl Call {
         }
     }
 
-    /// Whether the call waits for the last revision on the nearest level. `due`, which is called at every step, does
-    /// not.
+    /// Whether the call waits for the last revision on the nearest level. `due` does not, because it is called at every
+    /// step.
     fn settles(self) -> bool {
         self != Call::Due
     }
 
-    /// Whether the call may write roots to the nearest portion, other than those of a revision.
+    /// Whether the call may write roots to the nearest portion apart from those of a revision.
     fn writes_roots(self) -> bool {
         matches!(self, Call::Abandon | Call::Restore | Call::Close)
     }
 
-    /// Whether the call begins a checkpoint.
     pub(super) fn begins(self) -> bool {
         matches!(self, Call::Begin | Call::Checkpoint | Call::Put)
     }
 }
 
 impl Inner {
-    /// Gives up a checkpoint that was begun and not finished, and waits for the revision under way if `call` settles
-    /// it. An error is this rank's alone: the session is over.
+    /// Gives up an unfinished checkpoint, and waits for the revision under way if `call` settles it. An error is on
+    /// this rank alone: the session is over.
     pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
         if let Some(over) = &self.epoch.over {
             return Err(over.clone());
@@ -124,10 +122,10 @@ impl Inner {
             let busy = (busy.is_set() || facts.busy.is_set()).into();
             *facts = LevelFacts { under_way, failed, busy, ..*facts };
         }
-        // The level's facts lack a failure of the rank that writes this one's shard; `previous` has it.
+        // Only a call that settles the revision reports its failure; in other calls `previous` is `Ok`.
         mine.levels[0].failed = previous.is_err().into();
         let met = match self.epoch.group.meet(mine) {
-            // The revision stays under way: the next call that all ranks make together tells what became of it.
+            // The revision stays under way. The next call that all ranks make together reports its outcome.
             Ok((_, None)) => return Err(self.tell_apart(call)),
             Ok((all, Some(entry))) => Ok((all, entry)),
             Err(error) => Err(error),
@@ -136,7 +134,7 @@ impl Inner {
         let (nearest, farther) = self.levels.split();
         let ended = if call.settles() { nearest.saving.take() } else { None };
         let (all, entry) = met?;
-        // Where nobody writes, and no rank is about to, nobody else needs the processors.
+        // If no rank writes or is about to write, this rank may keep its processor busy while it waits.
         let is_quiet = !call.begins() && !all.levels.iter().any(|facts| facts.busy.is_set());
         self.epoch.group.wait_eagerly(&entry, is_quiet && !all.waits_asleep.is_set());
         for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
@@ -160,7 +158,7 @@ impl Inner {
         if has_failed {
             nearest.failing.again(&previous);
         }
-        // Old layouts go here too, as a job may take only one checkpoint. A call that begins one looks at new holds
+        // Remove old layouts here too: a job may take only one checkpoint. A call that begins one checks for new holds
         // first.
         if !call.begins() {
             self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
@@ -169,7 +167,7 @@ impl Inner {
         Ok((entry, AllTold { all, has_failed, previous }))
     }
 
-    /// Meets the other ranks in a call that has arrived, before it enters: an all-reduce that tells only whether all make
+    /// Meets the other ranks in a call that has arrived, before it enters. This all-reduce shows only whether all make
     /// the same call. Collective.
     pub(super) fn meet(&mut self, call: Call) -> Result<Entered> {
         let mine = Agreement { call: Alike::of(call as u64), ..Agreement::default() };
@@ -177,20 +175,20 @@ impl Inner {
         entry.ok_or_else(|| self.tell_apart(call))
     }
 
-    /// Waits for all levels, arrives and enters, for calls that have nothing to tell but whether this rank is `ready`:
-    /// if one rank is not, all ranks get the same named error. An error of the last revision is told first, except by
-    /// `restore`, which goes back behind that revision. Collective.
+    /// Waits for all levels, arrives and enters, for calls that exchange only whether this rank is `ready`. If one rank
+    /// is not, all ranks get the same named error. An error of the last revision comes first. `restore` ignores it,
+    /// because it goes back past that revision. Collective.
     pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entered> {
         let (entry, told) = self.enter_told(call, ready)?;
         told.map(|()| entry)
     }
 
-    /// The same; what is told is apart from the entry, which a call has then all the same.
+    /// The same, but an error comes apart from the entry, which the call then has in any case.
     pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entered, Result<()>)> {
         self.enter_waiting(call, None, ready)
     }
 
-    /// The same, having waited for no farther level but `only`. Ranks that wait for different ones are refused.
+    /// The same, but waits for no farther level except `only`. Refuses ranks that wait for different levels.
     pub(super) fn enter_waiting(
         &mut self,
         call: Call,
@@ -214,14 +212,14 @@ impl Inner {
 }
 
 impl Inner {
-    /// Tells all ranks, which know that they have made different calls, which calls those were. If one of them was
-    /// `close`, the session is over on all ranks. Collective.
+    /// Reports to all ranks which calls they made; they know that the calls differ. If one was `close`, the session is
+    /// over on all ranks. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {
         let names = match self.epoch.group.names_of_calls(call.name()) {
             Ok(names) => names,
             Err(error) => return error,
         };
-        // Some ranks may have counted a call of `due` that others have not: the next one is a meeting for all.
+        // Some ranks may have counted a call of `due` that others have not: all ranks meet at the next one.
         self.program.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
         let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
@@ -230,7 +228,7 @@ impl Inner {
     }
 }
 
-/// Refuses ranks that have different revisions under way: they would let go of the only complete one.
+/// Refuses ranks that have different revisions under way: they would give up the only complete one.
 fn same_revision(under_way: Alike) -> Result<()> {
     if under_way.is_so() {
         return Ok(());
@@ -240,7 +238,7 @@ fn same_revision(under_way: Alike) -> Result<()> {
     Err(Error::argument("checkpoint", why))
 }
 
-/// Refuses ranks that wait for different levels: some of them would be told that one is complete which is not.
+/// Refuses ranks that wait for different levels: some would take a level for complete that is not.
 fn same_level(level: Alike) -> Result<()> {
     if level.is_so() {
         return Ok(());
@@ -251,8 +249,8 @@ fn same_level(level: Alike) -> Result<()> {
     Err(Error::argument("level", why))
 }
 
-/// Who made which call: "rank 0 called checkpoint, ranks 1 to 3 close". Each call stands there once, in the order of
-/// the first rank that made it.
+/// The calls and their ranks: "rank 0 called checkpoint, ranks 1 to 3 close". Each call appears once, in the order of
+/// its first rank.
 fn who_called_what(names: &[String]) -> String {
     let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
     for (rank, name) in (0..).zip(names) {
@@ -272,13 +270,13 @@ fn who_called_what(names: &[String]) -> String {
 }
 
 impl AllTold {
-    /// What became of the last revision: the same named error on all ranks if it failed. Collective in that case.
+    /// The outcome of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }
     }
 
-    /// The same for a call that begins a checkpoint. What the last one itself has told the program on all ranks does not
-    /// keep the next from being taken: whatever was lacking may be there by now.
+    /// The same for a call that begins a checkpoint. A failure that all programs know already does not prevent the next
+    /// checkpoint: its cause may be gone by now.
     pub(super) fn untold(self, group: &dyn Group) -> Result<()> {
         let is_told = self.all.levels[0].failed.is_set() && !self.all.untold.is_set();
         if is_told { Ok(()) } else { self.previous(group) }

@@ -1,4 +1,4 @@
-//! An epoch: the ranks, and what they have agreed on, until a rank fails or the program goes back.
+//! An epoch: the ranks and the facts that they have agreed on, until a rank fails or the program goes back.
 
 use super::{
     copies::Post,
@@ -20,15 +20,15 @@ pub(super) struct Epoch {
     /// Whether this lineage has begun a revision.
     pub(super) attempted: bool,
     pub(super) next_number: u64,
-    /// How many ranks wait to take the places of others, where none of them fails.
+    /// The number of spare ranks, if none of them fails.
     pub(super) spares_left: u32,
-    /// Why no collective call is possible any more: a rank has closed the session alone.
+    /// The reason why no collective call is possible any more: a rank has closed the session alone.
     pub(super) over: Option<Error>,
     pub(super) group: Ranks,
 }
 
 impl Epoch {
-    /// Begins the next revision of this lineage: its key.
+    /// Begins the next revision of this lineage, and returns its key.
     pub(super) fn next(&mut self) -> RevisionKey {
         let key = RevisionKey::new(self.lineage, self.next_number);
         self.next_number += 1;
@@ -36,7 +36,7 @@ impl Epoch {
         key
     }
 
-    /// Begins a new lineage: revisions from now on never mix with those saved before. Collective.
+    /// Begins a new lineage: later revisions never mix with earlier ones. Collective.
     pub(super) fn renew(&mut self, entry: &Entered) -> Result<()> {
         self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
         self.attempted = false;
@@ -49,7 +49,7 @@ pub(super) fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
     Ok(Lineage { number: before + 1, id: same_id(group)? })
 }
 
-/// An id that rank 0 has drawn. Collective.
+/// An id that rank 0 draws. Collective.
 pub(super) fn same_id(group: &dyn Group) -> Result<[u8; 16]> {
     let mut id = agree(group, draw_id())?.to_vec();
     group.broadcast(0, &mut id)?;

@@ -1,6 +1,6 @@
-//! Sending the shards, or parts of them, that other ranks read, and receiving what this rank reads.
+//! Sends the shards, or parts of them, that other ranks read, and receives those that this rank reads.
 //!
-//! What must hold: all ranks know alike who sends what to whom.
+//! Invariant: all ranks agree on the sender and the receiver of each shard.
 
 use super::{
     brought::ShardParts,
@@ -18,24 +18,24 @@ use crate::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A shard, and where it lies.
+/// A shard, and its portion.
 pub(super) type Lying = (Portion, Arc<Kept>);
 
-/// What a rank is to get of a shard, and from where.
+/// A shard that a rank needs, whole or in part, and the sender.
 pub(super) struct Want {
     pub(super) to: usize,
     pub(super) shard: usize,
-    /// `None`: all of it.
+    /// `None`: the whole shard.
     pub(super) items: Option<Vec<WantedItem>>,
-    /// The number of the spot among those of the shard.
+    /// The index in the shard's list of spots.
     pub(super) spot: usize,
     pub(super) level: usize,
     pub(super) from: usize,
 }
 
-/// What has come of a shard to this rank.
+/// A shard, or parts of it, as this rank got it.
 pub(super) enum Came {
-    /// It has the shard itself, on that level.
+    /// The shard is on this rank, on that level.
     Here(usize),
     Whole(Lying),
     Parts(Box<ShardParts>),
@@ -100,7 +100,7 @@ impl Coming {
     }
 }
 
-/// Damage that has come from another rank is damage: another spot may be whole, and if none is, no error of reading.
+/// Damage reported by another rank counts as damage here, not as a failed read: another spot may have the shard whole.
 fn damage_that_came(error: Error) -> Error {
     match error {
         Error::NotSaved { failure, .. } if failure.kind == ErrorKind::Damaged => Error::damaged(failure.message),
@@ -109,14 +109,14 @@ fn damage_that_came(error: Error) -> Error {
     }
 }
 
-/// Where a shard of `candidate` lies that this rank has on `level`.
+/// The portion of this rank on `level` with its shard of `candidate`.
 pub(super) fn here(levels: &Levels, level: usize, shard: usize, candidate: &Complete) -> Result<Lying> {
     let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
     levels.at(level).stored(shard as u32, candidate).ok_or_else(gone)
 }
 
-/// Sends what other ranks want from here, and receives what this rank wants: returns the wants of this rank, in whichever
-/// order, with what came of each. Collective, with the same `wants` on all ranks.
+/// Sends the shards that other ranks want from this one, and receives those that this rank wants. Returns each want of
+/// this rank with its result, in any order. Collective, with the same `wants` on all ranks.
 pub(super) fn exchange<'w>(
     group: &dyn Group,
     post: &mut Post,
@@ -146,14 +146,14 @@ pub(super) fn exchange<'w>(
             (false, false) => {}
         }
     }
-    // Pieces are verified while others come: by threads, unless there can be none.
+    // Threads verify pieces while others come, unless no thread can start.
     let feeder = if queues.is_empty() { None } else { Feeder::start(threads).ok() };
     let feeder = feeder.unwrap_or_else(Feeder::without_thread);
     let mut tries = 0;
     loop {
         for (&from, queue) in &mut queues {
             while let Some(letter) = post.next(group, from)? {
-                // One shard after the other.
+                // Shards come one after the other.
                 let coming = queue.iter_mut().map(|(_, coming)| coming).find(|coming| !coming.is_there());
                 let Some(coming) = coming else { return Err(out_of_turn(from)) };
                 for expected in coming.take(letter, from, candidate, &feeder)? {
@@ -172,7 +172,7 @@ pub(super) fn exchange<'w>(
     Ok(came)
 }
 
-/// Starts to send what another rank wants of a shard that lies here.
+/// Starts to send a shard on this rank, or parts of it, to another rank.
 fn send(group: &dyn Group, post: &mut Post, levels: &Levels, candidate: &Complete, want: &Want) -> Result<()> {
     let &Want { to, shard, level, .. } = want;
     let found = here(levels, level, shard, candidate);

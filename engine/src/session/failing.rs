@@ -1,4 +1,4 @@
-//! Saving to a level that keeps failing: counted, told with the reason, and said aloud to the user.
+//! A level that keeps failing: counts the failures, keeps the reason, and warns the user.
 
 use crate::{
     error::{ErrorKind, Result},
@@ -7,7 +7,7 @@ use crate::{
     status::Failures,
 };
 
-/// Revisions that a level did not get, since the last one that it got; the same count on all ranks.
+/// Revisions that a level failed to save since its last success; the same count on all ranks.
 #[derive(Debug, Default)]
 pub(super) struct FailureStreak {
     failures: Failures,
@@ -15,7 +15,8 @@ pub(super) struct FailureStreak {
 }
 
 impl FailureStreak {
-    /// One more was not saved. `mine`: why, if that is known on this rank. What the program itself gave up is none.
+    /// Counts one more failure. `mine`: the reason, if this rank knows it. A checkpoint that the program itself gave up
+    /// does not count.
     pub(super) fn again(&mut self, mine: &Result<()>) {
         if !matches!(mine, Err(error) if error.kind() == ErrorKind::InvalidArgument) {
             self.failures = Failures { in_a_row: self.failures.in_a_row + 1, why: String::new() };
@@ -23,7 +24,7 @@ impl FailureStreak {
         }
     }
 
-    /// All ranks have been told why.
+    /// Notes the reason that all ranks have received.
     pub(super) fn because(&mut self, told: &Result<()>) {
         if let (Err(error), 1..) = (told, self.failures.in_a_row) {
             self.failures.why = shortened(&error.to_string());
@@ -34,12 +35,12 @@ impl FailureStreak {
         &self.failures
     }
 
-    /// A revision was saved.
+    /// Ends the streak: a revision was saved.
     pub(super) fn is_over(&mut self) {
         *self = FailureStreak::default();
     }
 
-    /// What to say aloud: at the second failure in a row, and each time that there are twice as many.
+    /// The warning for the user: at the second failure in a row, and each time that the count has doubled.
     pub(super) fn shout(&mut self, level: LevelKind, newest: Option<u64>) -> Option<String> {
         let Failures { in_a_row, why } = &self.failures;
         let is_due = *in_a_row > 1 && *in_a_row >= 2 * self.shouted && !why.is_empty();

@@ -1,7 +1,7 @@
-//! Reading a shard that its rank does not see, or that is damaged where the rank sees it: another rank that has it sends
-//! it, or what is needed of it, and it is read from memory as from any level.
+//! Reads shards that a rank does not see, or sees damaged: another rank sends the shard, or the needed parts. This rank
+//! then reads them from memory as from any level.
 //!
-//! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
+//! Invariants: all ranks choose the same senders; a rank reads no data that it has not verified itself.
 
 use super::{
     brought::{Beside, WantedShards},
@@ -22,19 +22,19 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a rank has a shard: on one of the levels, or on a copy.
+/// A place of a shard: a rank, on a level or a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Spot {
-    /// The number of the level and its copies, the nearest first.
+    /// The index of the level and its copies as a group, the nearest first.
     family: usize,
     level: usize,
     rank: usize,
     layout: [u8; 16],
-    /// The lowest of the ranks that see the same files.
+    /// The lowest rank of those that see the same files.
     leader: usize,
 }
 
-/// What a rank tells of a shard that it has.
+/// A shard on a rank, as the rank reports it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Lies {
     shard: u32,
@@ -43,24 +43,24 @@ struct Lies {
     leader: usize,
 }
 
-/// The search for the shards of one revision, each of which may lie in several spots.
+/// The search for the shards of one revision. Each shard may have several spots.
 pub(super) struct Search {
-    /// The level to which shards are brought.
+    /// The level that receives the shards.
     home: usize,
     candidate: Complete,
-    /// For each shard the spots, the best first.
+    /// The spots of each shard, the best first.
     spots: Vec<Vec<Spot>>,
     /// The spots of each shard that were tried in vain.
     vain: Vec<BTreeSet<usize>>,
-    /// From which of its spots this rank has a shard, of those that it has got whole.
+    /// For each shard that this rank got whole, the index of its spot.
     got: BTreeMap<usize, usize>,
 }
 
-/// What is wrong with a shard in one of its spots.
+/// A shard, one of its spots, and the flaws there.
 type ToldFlaws = (usize, usize, Flaws);
 
 impl Search {
-    /// Asks all ranks where they have shards of what was `chosen`. Collective.
+    /// Gathers the places of the shards of the `chosen` revision from all ranks. Collective.
     pub(super) fn begin(group: &dyn Group, levels: &Levels, chosen: &Chosen) -> Result<Search> {
         let candidate = &chosen.complete;
         let mut mine: Vec<Lies> = Vec::new();
@@ -85,7 +85,8 @@ impl Search {
         }
         let is_same = candidate.shards as usize == group.size();
         for (shard, spots) in spots.iter_mut().enumerate() {
-            // The nearest level first; and there, what its rank sees needs no message.
+            // The nearest level comes first. Within a level, shards that their own rank sees come first: they need no
+            // message.
             spots.sort_by_key(|spot| (spot.family, is_same && spot.rank != shard, spot.level, spot.rank));
             spots.dedup_by_key(|spot| (spot.level, spot.rank));
         }
@@ -98,7 +99,7 @@ impl Search {
         })
     }
 
-    /// The levels and copies on which a shard was tried in vain, ascending: the same on all ranks.
+    /// The levels and copies where a shard was tried in vain, ascending; the same on all ranks.
     pub(super) fn levels_in_vain(&self) -> Vec<usize> {
         let tried = self.spots.iter().zip(&self.vain);
         let tried = tried.flat_map(|(spots, vain)| vain.iter().filter_map(|spot| spots.get(*spot)));
@@ -106,7 +107,7 @@ impl Search {
         levels.into_iter().collect()
     }
 
-    /// The portions of shards that others tell of, and that lie in files which this rank sees as well.
+    /// The portions of shards that other ranks report, in files that this rank sees too.
     fn in_sight(&self, levels: &Levels, rank: usize) -> Vec<(u32, Portion)> {
         let portion = |shard: usize| {
             let spot = self.spot(shard)?;
@@ -117,19 +118,19 @@ impl Search {
         (0..self.spots.len()).filter_map(portion).collect()
     }
 
-    /// The spots of `shard` that were not tried in vain, with their numbers, the best first.
+    /// The spots of `shard` that were not tried in vain, with their indices, the best first.
     fn left(&self, shard: usize) -> impl Iterator<Item = (usize, &Spot)> {
         self.spots[shard].iter().enumerate().filter(move |(number, _)| !self.vain[shard].contains(number))
     }
 
-    /// The best spot of `shard`: its rank tells the others of it.
+    /// The best spot of `shard`; its rank reports the shard to the others.
     fn spot(&self, shard: usize) -> Option<Spot> {
         self.left(shard).next().map(|(_, spot)| *spot)
     }
 
-    /// From where each rank gets the shards that it wants, of which `wants` tells the rank, the shard, and what of it if not
-    /// all. A rank that has it itself needs no other; else the one of which least was asked before sends it, so that no rank
-    /// that has much has to send all. `None` for a shard that lies nowhere any more.
+    /// The sender for each of `wants`: a rank, the shard that it wants, and the items (`None`: the whole shard). Only
+    /// spots on the nearest level with the shard count. A rank with the shard needs no sender. Otherwise the rank that
+    /// was asked for the least so far sends it, so the ranks share the work. An error if a shard has no spot left.
     fn senders(&self, wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>) -> Result<Vec<Want>> {
         let mut asked = BTreeMap::<usize, u64>::new();
         let mut found = Vec::with_capacity(wants.len());
@@ -149,12 +150,12 @@ impl Search {
         Ok(found)
     }
 
-    /// Whether `rank` tells the others of a shard of which another number of ranks has saved.
+    /// Whether `rank` reports the shard to the others, in a revision of another number of ranks.
     fn tells_of(&self, rank: usize, shard: usize) -> bool {
         self.spot(shard).is_some_and(|spot| spot.rank == rank)
     }
 
-    /// What this rank has itself of the shards of which it does not tell, where that is not known to be damaged.
+    /// The shards that this rank has but does not report, unless they are known to be damaged.
     fn beside(&self, levels: &Levels, rank: usize, tells_of: impl Fn(usize) -> bool) -> Vec<Beside> {
         let own = |shard: usize| {
             let nearest = self.spot(shard)?.family;
@@ -173,8 +174,9 @@ impl Search {
         self.spots.len() == group.size()
     }
 
-    /// Brings each rank its shard, from the best spot that has it whole as far as that is known; of a revision of another
-    /// number of ranks, the shards that it tells of. The inner error says why there is none for some shard. Collective.
+    /// Brings each rank its shard from the best spot that is not known to be damaged. For a revision of another number
+    /// of ranks: brings the shards that this rank reports. The inner error holds the reasons if a shard has no spot
+    /// left. Collective.
     pub(super) fn bring(
         &mut self,
         group: &dyn Group,
@@ -214,8 +216,8 @@ impl Search {
         }
     }
 
-    /// Brings each rank what it has found lacking of the shards. Returns whether some could not be had from where they were
-    /// looked for. Collective.
+    /// Brings each rank the items that it lacks. Returns whether some could not be read from the chosen spots.
+    /// Collective.
     pub(super) fn bring_wanted(
         &mut self,
         group: &dyn Group,
@@ -232,8 +234,9 @@ impl Search {
         self.take(group, post, levels, all, flaws)
     }
 
-    /// Brings this rank the shards that it wants, each whole: from its best spot, and where that is damaged from the next.
-    /// The inner error says why there is none for some shard of some rank. Collective, with what each rank wants.
+    /// Brings this rank the shards that it wants, each whole: from the best spot, and if that is damaged from the next.
+    /// The inner error holds the reasons if a shard of some rank has no spot left. Ranks may want different shards.
+    /// Collective.
     pub(super) fn bring_to(
         &mut self,
         group: &dyn Group,
@@ -265,7 +268,7 @@ impl Search {
                         pour(&portion, &portion.read_manifest(&kept.entry)?, &|_, _| ())?;
                         Ok((portion, kept))
                     }
-                    // What another rank has sent was verified as it came.
+                    // A shard from another rank was verified as it came.
                     Came::Whole(lying) => Ok(lying),
                     Came::Parts(_) => {
                         Err(Error::Internal { what: "parts of a shard that was wanted whole".to_owned() })
@@ -287,8 +290,8 @@ impl Search {
         }
     }
 
-    /// Has `wants`, ranks and the shards that they are to read, and what of them, sent and received. Returns whether any
-    /// rank has found flaws; those spots are passed over. Collective.
+    /// Exchanges the `wants`: ranks, shards, and items. Returns whether any rank found flaws; those spots are passed
+    /// over. Collective.
     fn take(
         &mut self,
         group: &dyn Group,
@@ -329,13 +332,13 @@ impl Search {
         Ok(self.pass_over(told, flaws))
     }
 
-    /// Where a shard lies that this rank tells of.
+    /// The portion of a shard that this rank reports.
     fn here(&self, levels: &Levels, shard: usize) -> Result<Lying> {
         let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
         here(levels, self.spot(shard).ok_or_else(gone)?.level, shard, &self.candidate)
     }
 
-    /// Passes the spots over of which ranks have told flaws; returns whether there were any.
+    /// Passes over the spots in which ranks found flaws. Returns whether there were any.
     fn pass_over(&mut self, told: Vec<ToldFlaws>, flaws: &mut Flaws) -> bool {
         let any = !told.is_empty();
         for (shard, spot, told) in told {
@@ -346,7 +349,8 @@ impl Search {
         any
     }
 
-    /// Verifies what was read in vain, and passes over what is damaged. Returns whether anything was. Collective.
+    /// Verifies the data that was read in vain, and passes over damaged spots. Returns whether there were any.
+    /// Collective.
     pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
         let level = levels.at(self.home);
         let whole = |(portion, kept): &Lying| {
@@ -375,7 +379,7 @@ mod tests {
     use super::*;
     use crate::{commit::RevisionKey, space::format::Lineage};
 
-    /// Shards of which each has these spots: family, level, and rank.
+    /// Shards with these spots: family, level, and rank.
     fn search(spots: &[&[(usize, usize, usize)]]) -> Search {
         let key = RevisionKey::new(Lineage { number: 1, id: [1; 16] }, 1);
         let candidate = Complete { key, shards: spots.len() as u32, layout: [1; 16] };
@@ -395,14 +399,14 @@ mod tests {
         found.iter().map(|want| (want.from, want.level)).collect()
     }
 
-    /// The lowest rank that had a shard sent it to all, the holders of its copies among them.
+    /// Regression: the lowest rank with a shard sent it to all ranks, even to the holders of its copies.
     #[test]
     fn who_has_a_shard_needs_no_other_and_else_all_that_have_it_take_turns() {
-        // Each rank has its own, and that of the rank before it; of shard 3 the copy alone is left.
+        // Each rank has its own shard and that of the rank before it. Of shard 3 only the copy is left.
         let search = search(&[&[(0, 0, 0), (0, 1, 1)], &[(0, 0, 1), (0, 1, 2)], &[(0, 0, 2), (0, 1, 0)], &[(0, 1, 0)]]);
         assert_eq!(senders(&search, &[(1, 0), (2, 1), (0, 2), (0, 3)]), [(1, 1), (2, 1), (0, 1), (0, 1)]);
         assert_eq!(senders(&search, &[(2, 0), (3, 0), (4, 0), (5, 0)]), [(0, 0), (1, 1), (0, 0), (1, 1)]);
-        // Rank 0 alone has shard 3: another sends what it has beside that.
+        // Only rank 0 has shard 3, so other ranks send the shards that they have too.
         assert_eq!(senders(&search, &[(1, 3), (2, 0), (0, 1), (3, 1)]), [(0, 1), (1, 1), (2, 1), (1, 0)]);
     }
 

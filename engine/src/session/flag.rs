@@ -1,8 +1,8 @@
-//! Facts that ranks tell each other, encoded so that the maximum over all ranks is the answer.
+//! Facts that ranks exchange, encoded for a maximum over all ranks.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A fact that is so for all if it is so on any rank.
+/// A fact that is true for all if it is true on any rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Flag(u64);
@@ -19,8 +19,8 @@ impl From<bool> for Flag {
     }
 }
 
-/// A value that ranks may have to share. The maximum over all ranks has the highest value, and the highest complement,
-/// which is that of the lowest value.
+/// A value that should be equal on all ranks. The maximum over all ranks holds the highest value and the highest
+/// complement. The latter belongs to the lowest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Alike([u64; 2]);

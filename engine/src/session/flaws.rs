@@ -1,33 +1,33 @@
-//! Flaws: why a revision is passed over at a restore.
+//! Flaws: the reasons why a restore passes a revision over.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What came of trying a revision; the error says why the revision is passed over.
+/// The result of trying a revision. The error holds the reasons to pass it over.
 pub(super) type Attempted<T> = std::result::Result<T, Flaws>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flaws {
     what: Vec<String>,
-    /// Some of it could not be read, and may be whole. Otherwise bytes were read that are not those written.
+    /// Some data could not be read, and may be whole. Otherwise the data was read and differs from the written data.
     is_unread: bool,
-    /// Nothing is wrong; a rank lacks shards that others have.
+    /// Nothing is damaged: a rank lacks shards that others have.
     is_lacking: bool,
 }
 
 impl Flaws {
-    /// Flaws of bytes that could be read.
+    /// Damage in data that could be read.
     pub(super) fn found(what: Vec<String>) -> Flaws {
         Flaws { what, ..Flaws::default() }
     }
 
-    /// What could not be read, and may be whole.
+    /// Data that could not be read, and may be whole.
     pub(super) fn unread(what: String) -> Flaws {
         Flaws { what: vec![what], is_unread: true, ..Flaws::default() }
     }
 
-    /// A rank lacks shards that others have: the same is tried again with them.
+    /// A rank lacks shards that others have. Bring them, and try again.
     pub(super) fn lacking() -> Flaws {
         Flaws { is_lacking: true, ..Flaws::default() }
     }
@@ -47,7 +47,7 @@ impl Flaws {
         self.is_unread |= other.is_unread;
     }
 
-    /// The same flaws, with `whose` before each.
+    /// The same flaws, each with the name `whose` in front.
     pub(super) fn of(self, whose: &str) -> Flaws {
         Flaws { what: self.what.into_iter().map(|what| format!("{whose}: {what}")).collect(), ..self }
     }
@@ -58,7 +58,7 @@ impl Flaws {
         self.add(Flaws { what: vec![what], ..other });
     }
 
-    /// Whether some of it could not be read, and so may be whole.
+    /// Whether some data could not be read, and so may be whole.
     pub(super) fn is_unread(&self) -> bool {
         self.is_unread
     }
@@ -71,8 +71,8 @@ impl Flaws {
         self.what
     }
 
-    /// The error if no revision at `path` can be read: damage, or a device that fails. If the device failed for one
-    /// revision alone, that one may be whole, and nobody may take it for lost.
+    /// The error if no revision at `path` can be read: damage, or a failing device. If the device failed even for one
+    /// revision, that revision may be whole: do not report it as lost.
     pub(super) fn nothing_left(self, path: String) -> Error {
         if !self.is_unread {
             return Error::Damaged { what: self.what };
@@ -81,8 +81,8 @@ impl Flaws {
     }
 }
 
-/// Splits off the flaws that another revision may not have from errors that no other revision would mend, or that do
-/// not come from the medium.
+/// Separates flaws from errors. Another revision may lack the flaws; the errors would hit every revision, or do not
+/// come from the medium.
 pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),

@@ -1,9 +1,9 @@
-//! Revisions that other processes hold: rank 0 reads the holds at the opening and at each t1, tells the other ranks
-//! when something changed, and acknowledges.
+//! Revisions that other processes hold. Rank 0 reads the holds when the space is opened and at each t1, reports changes
+//! to the other ranks, and acknowledges.
 //!
-//! What must hold: the set of holds is the same on every rank, and changes only while no revision is under way; a held
-//! revision stays in every root; no hold is acknowledged before the newest root of every rank leads to the revision:
-//! until then the next root overwrites the only one that does, and may tear.
+//! Invariants: the set of holds is the same on every rank, and changes only while no revision is under way; every root
+//! keeps a held revision; no hold is acknowledged before the newest root of every rank names the revision. Until then
+//! the next root overwrites the only one that names it, and may tear.
 
 use super::{
     epoch::Epoch,
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Level {
-    /// On rank 0, at t1: the holds, if they differ from those known. If they cannot be read, those known go on: nothing
-    /// that is held is freed.
+    /// On rank 0, at t1: the holds, if they differ from the known ones. If they cannot be read, the known holds stay
+    /// valid, and no held revision is freed.
     pub(super) fn changed_holds(&mut self, epoch: &Epoch) -> Option<Vec<Asked>> {
         if epoch.group.rank() != 0 {
             return None;
@@ -36,9 +36,9 @@ impl Level {
         Some(asked)
     }
 
-    /// Has all ranks keep the revisions that are held now. A new hold counts if shards of these `sizes` and all that follow
-    /// of those sizes find room beside it, and is refused otherwise; a hold that counted before stays. `next`: the number
-    /// of the next revision. Collective.
+    /// Makes all ranks keep the revisions that are held now. A new hold counts if shards of these `sizes` find room
+    /// beside it, now and later; otherwise it is refused. A hold that counted before stays. `next`: the number of the
+    /// next revision. Collective.
     pub(super) fn renew_holds(
         &mut self,
         group: &dyn Group,
@@ -52,7 +52,7 @@ impl Level {
         self.holds.answer(asked, &holdable);
         let new = self.holds.new_since(&before);
         new.iter().for_each(|asked| self.holds.set(*asked, HoldAnswer::NoRoom, &holdable));
-        // New holds are tried one after another, so that one that needs much room keeps out no other.
+        // Try new holds one by one: a hold that needs much room then keeps no other out.
         for asked in new {
             self.holds.set(asked, HoldAnswer::Counts, &holdable);
             self.hold_known();
@@ -68,13 +68,13 @@ impl Level {
         Ok(())
     }
 
-    /// From now on all roots keep the revisions that are held, or read for other levels.
+    /// From now on all roots keep the held revisions, and those that other levels still copy.
     pub(super) fn hold_known(&self) {
         self.current_ledgers().for_each(|ledger| self.keep_in(&mut lock(ledger)));
     }
 
-    /// The number of the first revision whose roots lead to all held revisions on every rank; 0 if the newest roots do
-    /// already. Collective.
+    /// The first revision with roots that name all held revisions on every rank; 0 if the newest roots already do.
+    /// Collective.
     fn number_with_all_held(&self, group: &dyn Group, next: u64) -> Result<u64> {
         let missing = self.current_ledgers().any(|ledger| lock(ledger).lacks(&self.holds.keys()));
         let mut missing = [u64::from(missing)];
@@ -82,8 +82,8 @@ impl Level {
         Ok(if missing == [0] { 0 } else { next })
     }
 
-    /// On rank 0: tells those who took holds what became of them, if they have not been told. Local; tried again at the
-    /// next t1 if it fails.
+    /// On rank 0: answers the processes that took holds, if they have no answer yet. Local. After a failure the next t1
+    /// tries again.
     pub(super) fn acknowledge(&mut self, epoch: &Epoch) {
         let complete = self.complete.first().map_or(0, |complete| complete.key.number);
         if epoch.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
@@ -98,7 +98,7 @@ impl Level {
     }
 }
 
-/// Writes the acknowledgement of a file's holds into that file, if it has or had any.
+/// Writes the answers to a file's holds into that file, if it has or had holds.
 fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, HoldAnswer)]) -> Result<()> {
     let read = layout.read_holds()?;
     let mut list = read.holds().filter_map(|(_, hold)| {
@@ -110,6 +110,6 @@ fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, HoldAnswer)]) 
         return Ok(());
     }
     layout.write_answers(&HoldAnswers { lineage, list })?;
-    // A failed sync leaves more than the holds in doubt.
+    // After a failed sync other data in the file is in doubt too.
     layout.sync_holds().map_err(|e| Error::SyncFailed { path: layout.path.to_string(), cause: e.to_string() })
 }

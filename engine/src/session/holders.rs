@@ -1,7 +1,7 @@
-//! Who holds copies, chosen anew in a session at work: before a node is left that is about to fail.
+//! Chooses new holders of copies during a session, before a node that is about to fail is left.
 //!
-//! What must hold: nothing is under way when a copy gets other holders; what the former ones hold is read until the next
-//! revision is complete on all that there are.
+//! Invariants: no copy is under way when its holders change; the copies of the former holders stay readable until the
+//! next revision is complete on the level and all its copies.
 
 use super::{
     copies,
@@ -16,12 +16,12 @@ use crate::{
     group::gather,
 };
 
-/// What became of the copies that ranks held which are to hold none.
+/// The result for the copies on ranks that should hold none from now on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handed {
-    /// So many shards' copies lie on other ranks from the next revision on,
+    /// Number of shard copies that other ranks hold from the next revision on.
     pub left: u64,
-    /// and so many stay: the other ranks are on fewer nodes than a shard has copies.
+    /// Number of shard copies that stay, because the other ranks are on fewer nodes than a shard has copies.
     pub stay: u64,
 }
 
@@ -37,7 +37,7 @@ impl Inner {
         if let Err(error) = &handed
             && error.kind() != ErrorKind::GroupFailed
         {
-            // A level may be without its copy.
+            // The error may have left a level without its copy.
             self.epoch.over = Some(error.clone());
         }
         self.tell();
@@ -76,7 +76,7 @@ impl Inner {
 }
 
 impl Writers {
-    /// The holders, in the order of the shards; of a copy alone that is made.
+    /// The holders in the order of the shards; `None` unless ranks make this copy.
     fn held(&self) -> Option<Vec<usize>> {
         match self {
             Writers::Holders(holders) => Some(holders.clone()),

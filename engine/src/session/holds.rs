@@ -1,5 +1,4 @@
-//! What all ranks know of the holds of a level: who has asked for which revision, what became of that, and which revisions
-//! stay for it.
+//! The holds of a level, as all ranks know them: the requests, the answers, and the revisions that stay.
 
 use crate::{
     commit::{Complete, RevisionKey},
@@ -13,41 +12,42 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A hold as rank 0 tells it to the other ranks.
+/// A hold, as rank 0 sends it to the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) id: [u8; 16],
     key: RevisionKey,
 }
 
-/// What all ranks know of the holds.
+/// The holds of a level; the same on all ranks.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     pub(super) answers: Vec<(Asked, HoldAnswer)>,
-    /// The revisions that stay for the holds, in whichever layout.
+    /// The revisions that stay for the holds, in any layout.
     held: Vec<Complete>,
-    /// Once a revision of this number or a higher one is complete, all newest roots lead to the held revisions.
+    /// Once this revision or a later one is complete, all newest roots name the held revisions.
     pub(super) in_newest_roots_with: u64,
-    /// On rank 0: the acknowledgement says what is known now.
+    /// On rank 0: the acknowledgement is up to date.
     pub(super) acknowledged: bool,
 }
 
 impl Holds {
-    /// After a change of lineage an acknowledgement of the older lineage says nothing.
+    /// After a change of lineage, an acknowledgement of the older lineage no longer counts.
     pub(super) fn forget_acknowledgement(&mut self) {
         self.acknowledged = self.answers.is_empty();
     }
 
-    /// Finds the holds of a space that is being opened; those of `holdable` revisions count. Collective.
+    /// Finds the holds of a space during its opening. Holds of `holdable` revisions count. Collective.
     pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
-        // Holds that cannot be read are an error: the first root could let go of a held revision.
+        // Unreadable holds are an error: the first root could drop a held revision.
         let newest = layouts.last().map(|layout| layout.header.layout_id);
         let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
         let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
         let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
         holds.answer(asked.clone(), holdable);
-        // A hold that the job before had no room for still has none, unless the next revision goes to another layout.
+        // A hold that the previous job refused for want of room stays refused, unless the next revision goes to another
+        // layout.
         let takes_room =
             |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
         for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
@@ -93,7 +93,7 @@ impl Holds {
     }
 }
 
-/// The holds that lie in the files of the `layouts`.
+/// The holds in the files of the `layouts`.
 pub(super) fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
     let asked = |(id, hold): ([u8; 16], Hold)| Asked { id, key: RevisionKey::new(hold.lineage, hold.number) };
     Ok(holds_in(layouts)?.into_iter().map(asked).collect())

@@ -1,4 +1,4 @@
-//! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
+//! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that need several of them.
 
 use super::{
     changed::Changing, epoch::Epoch, later::LaterLevels, levels::Levels, means::Means, outward::Outward, plan::Whence,
@@ -17,20 +17,19 @@ use crate::{
 };
 
 pub(super) struct Inner {
-    // Fields are dropped in this order: first what is under way, last the locks that keep others out.
+    // Fields are dropped in this order: work under way first, the locks of the levels last.
     pub(super) program: Program,
     pub(super) means: Means,
     pub(super) epoch: Epoch,
-    /// What is told is written before the locks of the levels are let go.
+    /// Reports are written before the locks of the levels are released.
     pub(super) outward: Outward,
     pub(super) levels: Levels,
-    /// The levels that are not open yet.
     pub(super) later: Option<LaterLevels>,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
     pub(super) whence: Whence,
-    /// The ranks go on after a failure, and the program has not restored yet: what is known of that so far. The same on all
-    /// ranks.
+    /// Facts about the recovery, if the ranks go on after a failure and the program has not restored yet. The same on
+    /// all ranks.
     pub(super) recovering: Option<Recovery>,
 }
 
@@ -96,7 +95,7 @@ impl Inner {
         })
     }
 
-    /// Protects no region any longer.
+    /// Unprotects all regions.
     pub(super) fn unprotect_all(&mut self) -> Result<()> {
         let regions = std::mem::take(&mut self.program.not_begun("unprotect")?.regions);
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
@@ -108,7 +107,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Protects nothing any longer, for the layout that is to come, `again` after a failure.
+    /// Unprotects everything for the next layout. `again`: after a failure.
     pub(super) fn begin_layout(&mut self, again: bool) -> Result<()> {
         self.unprotect_all()?;
         if again {
@@ -117,10 +116,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Protects the program's own variables, as regions, all or none.
+    /// Protects the program's own variables as regions, all or none.
     ///
     /// # Safety
-    /// The promise is that of [`Region::new`], for each of them that is not left out.
+    /// The promise of [`Region::new`] applies to each variable that is not left out.
     #[allow(unsafe_code)]
     pub(super) unsafe fn protect_globals(&mut self, handles: &[usize]) -> Result<()> {
         let Program { regions, globals, notes, .. } = self.program.not_begun("protect_globals")?;
@@ -137,7 +136,6 @@ impl Inner {
         Ok(())
     }
 
-    /// Protects the heap of the process.
     pub(super) fn protect_heap(&mut self) -> Result<()> {
         let program = self.program.not_begun("protect_heap")?;
         program.heap = Some(SavedHeap::claim(&mut program.notes)?);
@@ -149,7 +147,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The profile that goes with the next revision besides its items.
+    /// The profile of the next revision, stored with its items.
     pub(super) fn profile(&self) -> Profile {
         let (config, pool) = (&self.program.config, self.means.pool.as_ref().map(PoolInMaking::pool));
         let pool = pool.filter(|_| !self.means.policy.is_in_portion());
@@ -166,8 +164,8 @@ impl Inner {
         }
     }
 
-    /// Begins a new lineage in the spaces that are open: revisions from now on never mix with those that this job saved
-    /// before. Collective.
+    /// Begins a new lineage in the open spaces: later revisions never mix with those that this job saved before.
+    /// Collective.
     pub(super) fn begin_lineage(&mut self, entry: &Entered) -> Result<()> {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;
@@ -184,10 +182,10 @@ impl Inner {
         agree(self.epoch.group.with(entry), noted.and(begun))
     }
 
-    /// Tells those who look from outside how the session stands, and the user where saving keeps failing. Local.
+    /// Updates the status for outside readers, and warns the user if saving keeps failing. Local.
     pub(super) fn tell(&mut self) {
         self.outward.tell(&self.levels, self.epoch.lineage.number, None);
-        // With one level, the call that saves says it each time.
+        // With one level, the call that saves reports each failure.
         let is_told = self.levels.iter().nth(1).is_none();
         for level in self.levels.iter_mut().filter(|_| !is_told) {
             let newest = level.complete.first().map(|complete| complete.key.number);

@@ -1,20 +1,19 @@
-//! Levels that are opened later: where a job goes on from the memory of its nodes after ranks have failed, the farther
-//! levels wait until one is needed.
+//! Levels that are opened later. If a job goes on from the memory of its nodes after a failure, the farther levels wait
+//! until a call needs one.
 
 use super::{level::LevelKind, places::NoteFile, plan::LevelPlan, remains::Remains};
 
 pub(super) struct LaterLevels {
-    /// Of all levels of the session, the nearest first.
+    /// The plans of all levels of the session, the nearest first.
     pub(super) plans: Vec<LevelPlan>,
-    /// The first that is opened later.
+    /// The index of the first level that is opened later.
     pub(super) from: usize,
     pub(super) note: Option<NoteFile>,
-    /// What this rank has of these levels from before.
+    /// The state of these levels on this rank from before the failure.
     pub(super) remains: Remains,
 }
 
 impl LaterLevels {
-    /// Whether one of these levels is of this kind.
     pub(super) fn has(&self, kind: LevelKind) -> bool {
         self.plans[self.from..].iter().any(|plan| plan.kind == kind)
     }

@@ -1,4 +1,4 @@
-//! Making the layout of a space, and letting old ones go.
+//! Makes the layout of a space, and removes old ones.
 
 use super::{
     changed::{PlannedShard, RoomBeside},
@@ -25,8 +25,8 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 impl Level {
-    /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
-    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Collective.
+    /// Makes a layout for shards like this rank's `own`. Shards share a file if their writers should share one and see
+    /// each other's files. If a layout is to be mended, makes only the portions that ranks lack. Collective.
     fn make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
@@ -56,7 +56,7 @@ impl Level {
         let own_file = made.as_ref().ok().and_then(Option::as_ref).cloned();
         let layout = match (agree(group, made), lowest) {
             (Ok(Some(layout)), _) => Ok(Some(layout)),
-            // Without locks, a newer job that thought this one dead may have removed the file.
+            // Without file locks, a newer job that took this one for dead may have removed the file.
             (Ok(None), Some(lowest)) => {
                 open_layout(device, layout_name(layout_number, lowest, layout_id), Access::Write).map(Some)
             }
@@ -66,7 +66,7 @@ impl Level {
                 return Err(error);
             }
             (Err(error), _) => {
-                // Another node could not make its file of the layout: the files of this node go too.
+                // Another node could not make its file of the layout, so the files of this node go too.
                 if group.rank() == self.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
@@ -88,14 +88,14 @@ impl Level {
         if self.mends.take().is_none() {
             self.made = Some(layout_id);
         }
-        // What this rank has of a layout that was mended is as it was.
+        // If the layout was mended, this rank's existing portions stay as they are.
         self.current.get_or_insert(Current { layout_id, ledgers });
         self.layouts.extend(layout);
         self.outgrown.clear();
         Ok(())
     }
 
-    /// The same; a layout that cannot be mended is left for a new one. Collective.
+    /// The same; if a layout cannot be mended, makes a new one. Collective.
     pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
         match self.make_layout(epoch, entry, own) {
             Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
@@ -106,8 +106,7 @@ impl Level {
         }
     }
 
-    /// For each shard, the lowest shard that it shares a file with. `node`: the lowest rank of this rank's node.
-    /// Collective.
+    /// For each shard, the lowest shard in the same file. `node`: the lowest rank of this rank's node. Collective.
     fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
         if let Writers::Holders(holders) = &self.writers {
             let first_of = |holder: &usize| holders.iter().position(|other| other == holder).unwrap_or(0);
@@ -126,7 +125,7 @@ impl Level {
         Ok((0..all.len()).map(lowest).collect())
     }
 
-    /// Decides where the portions of a new layout lie. Collective.
+    /// Chooses the places of the portions in a new layout. Collective.
     fn arrange(&self, group: &dyn Group, size: &Size) -> Result<Arrangement> {
         let device = &*self.device;
         let stripe = if group.rank() == self.domain.leader() {
@@ -150,7 +149,7 @@ impl Level {
         Stripes { count: self.config.stripe_count, bytes: self.config.stripe_bytes }
     }
 
-    /// Removes older layouts once they hold no revision that is kept. All ranks decide alike.
+    /// Removes older layouts without a kept revision. All ranks decide the same.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
         let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
         if self.layouts.iter().all(|layout| layout.header.layout_id == current) {
@@ -159,7 +158,7 @@ impl Level {
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
-        // The parts of a revision whose copies were made again may lie in any layout.
+        // If copies of a revision were made again, its parts may be in any layout.
         if self.complete.iter().any(|complete| complete.layout == [0; 16]) {
             return;
         }
@@ -179,16 +178,16 @@ impl Level {
         let (old, rest): (Vec<LayoutFile>, _) =
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
-        // The leader knows all files that were there at the opening; one that was made since, its maker alone.
+        // The leader knows all files from the opening; a newer file is known only to its maker.
         let made = |layout: &&LayoutFile| {
             let lowest = layout.header.portions.first().map(|place| self.writers.of(place.rank as usize));
             rank == self.domain.leader() || lowest == Some(rank)
         };
-        // A layout that cannot be removed is found at the next opening, and tried again then.
+        // If a removal fails, the next opening finds the layout and tries again.
         old.iter().filter(made).for_each(|layout| drop(remove_layout(&*self.device, layout)));
     }
 
-    /// Removes all that lies here, as there is something newer elsewhere, unless a part of it is held.
+    /// Removes everything here, because there is a newer revision elsewhere. Does nothing if a revision is held.
     pub(super) fn drop_all(&mut self, rank: usize) {
         if !self.holds.held().is_empty() {
             return;
@@ -200,8 +199,8 @@ impl Level {
         }
     }
 
-    /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout. `grows`:
-    /// shards whose like would find no room after them go to a larger layout.
+    /// Finds room for shards of these `sizes` beside the `complete` and the held revisions; `None` without a layout.
+    /// `grows`: fail if later shards of the same sizes would find no room; the shards then go to a larger layout.
     pub(super) fn allocate(
         &self,
         sizes: ShardSizes<'_>,
@@ -225,8 +224,8 @@ impl Level {
             .map(Some)
     }
 
-    /// Room for a shard that is staged as `planned`, and takes `whole` at most, beside the `complete` revisions; `None` if it has
-    /// to be saved otherwise.
+    /// Finds room for a shard that is staged as `planned` beside the `complete` revisions. `whole`: its size if it
+    /// shares no blocks. `None` if there is no room for a plan.
     pub(super) fn allocate_planned(
         &self,
         planned: &PlannedShard,
@@ -246,14 +245,14 @@ impl Level {
         each.find_map(|planned| self.allocate_sharing(&lock(ledger), planned, whole, &retained))
     }
 
-    /// `planned` with the room that `allocate_planned` finds for it; `None` if that finds none.
+    /// `planned` with the room from `allocate_planned`; `None` if there is none.
     pub(super) fn with_room(&self, planned: PlannedShard, whole: &Size, complete: &[Complete]) -> Option<PlannedShard> {
         let allocation = self.allocate_planned(&planned, whole, complete)?;
         let retained = complete.iter().map(|complete| complete.key).collect();
         Some(planned.in_room(RoomBeside::new(self.current_ledgers().next()?, retained, allocation)))
     }
 
-    /// `grows`: a shard whose like would find no room after it has none.
+    /// `grows`: fail if a later shard of the same size would find no room.
     fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey], grows: bool) -> Result<Allocation> {
         ledger.check()?;
         let (mut runs, keep) = (RUNS, self.keep());
@@ -263,8 +262,9 @@ impl Level {
         }
         loop {
             let need = Need::of(size, runs);
-            // A compressed shard takes more room, for the list of its frames. If shards of this size go on finding room without
-            // that, as a hold that was granted promises, they must do so after it. An older portion may have no room for it.
+            // A compressed shard takes more room, for its list of frames. If shards of this size find room now and
+            // later (a granted hold promises it), they must still do so after this shard. An older portion may lack the
+            // extra room.
             let then = lasts.is_ok().then_some(need);
             let packed =
                 self.packed(need).and_then(|packed| ledger.allocate_lasting(packed, then, retained, keep).ok());
@@ -276,7 +276,8 @@ impl Level {
         }
     }
 
-    /// Room for a shard that is staged by `plan`, and `whole` takes more; `None` if it has to be saved whole.
+    /// Finds room for a shard that shares blocks; `whole` is its size without sharing. `None` if it has to be saved
+    /// whole.
     fn allocate_sharing(
         &self,
         ledger: &Ledger,
@@ -299,7 +300,7 @@ impl Level {
         None
     }
 
-    /// How what is written here is compressed. Memory has it as it is: there it is copied once, and mapped.
+    /// The compression on this level. Memory is not compressed: it is copied once and mapped.
     pub(super) fn codec(&self) -> Option<Codec> {
         match self.config.compress {
             Compress::Lz4 if self.kind != LevelKind::Memory => Some(Codec::Lz4),
@@ -308,12 +309,12 @@ impl Level {
         }
     }
 
-    /// The same `need` of a shard that is compressed, if any is here.
+    /// The same `need` with compression; `None` if this level does not compress.
     fn packed(&self, need: Need) -> Option<Need> {
         self.codec().map(|codec| need.packed(Some(codec)))
     }
 
-    /// Whether shards of these `sizes` go on finding room here beside the held revisions.
+    /// Whether shards of these `sizes` find room beside the held revisions, now and later.
     pub(super) fn lasts_beside_held(&self, sizes: ShardSizes<'_>) -> bool {
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         let lasts = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
@@ -322,22 +323,23 @@ impl Level {
         self.current_ledgers().zip(sizes.written).all(lasts)
     }
 
-    /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
-    /// single sync are worth it; one that is saved early meanwhile; and those that others are still fed with.
+    /// The number of shards that a portion has room for: the kept ones and the next one. On storage there is one more:
+    /// freeing a revision takes a root and a sync, and the extra room makes this rarer. One more is for early saving,
+    /// and one for each level that is fed from here.
     pub(super) fn shards_at_once(&self) -> u32 {
         let is_storage = self.kind != LevelKind::Memory;
         let early = is_storage && self.config.capture.is_incremental() && self.config.predictor != Predictor::Off;
         self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds
     }
 
-    /// Whether a checkpoint that finds no room goes to a larger layout: unless the user has said how large portions are to be.
+    /// Whether a checkpoint without room goes to a larger layout. It does not if the user has set the size of portions.
     /// The same on all ranks.
     pub(super) fn grows(&self) -> bool {
         (self.current.is_some() || self.mends.is_some()) && self.config.portion_bytes == 0
     }
 
-    /// Removes the layout that was left if it was made for less than is saved now, and never used: there might be no room for
-    /// both. Whether it did.
+    /// Removes the layout `left` if it was made for smaller shards and never used: there may be no room for both.
+    /// Returns whether it did.
     pub(super) fn remove_unused(&mut self, epoch: &Epoch, left: [u8; 16]) -> bool {
         let is_unused = self.made == Some(left) && !epoch.attempted && !self.has_any() && self.holds.held().is_empty();
         if is_unused {
@@ -346,8 +348,8 @@ impl Level {
         is_unused
     }
 
-    /// Leaves the current layout if `room` failed for want of room, and for nothing else. Like a layout of another
-    /// number of ranks, it stays until nothing in it is kept. Collective.
+    /// Leaves the current layout if `room` failed only for want of room. Like a layout of another number of ranks, it
+    /// stays until none of its revisions is kept. Collective.
     pub(super) fn leave_layout(
         &mut self,
         epoch: &Epoch,
@@ -359,15 +361,16 @@ impl Level {
         agree(group, other.map_or(Ok(()), Err))?;
         let leave = |ledger: &Arc<Mutex<Ledger>>| {
             let mut before = lock(ledger);
-            // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes over it.
+            // A revision that only the older slot names may later be held, or restored. The last root of this portion
+            // includes it.
             let found: Vec<RevisionKey> = before.found().iter().map(|kept| kept.key()).collect();
-            // Without room for such a root the slots stay as they are read below.
+            // Without room for such a root, the slots stay as read below.
             if let Err(error @ (Error::Fenced { .. } | Error::SyncFailed { .. })) = before.begin(epoch.lineage, &found)
             {
                 return Err(error);
             }
             let mut left = Ledger::open(before.portion().clone())?.ledger;
-            // A failed sync of the portion is a failed sync for either ledger of it.
+            // A failed sync of the portion counts for both of its ledgers.
             left.resume(epoch.lineage).inspect_err(|error| before.doubt(error.clone()))?;
             Ok(left)
         };
@@ -383,7 +386,8 @@ impl Level {
         Ok(())
     }
 
-    /// Goes on in the layout that was `left`, as no larger one can be made: it is as good as before, and takes smaller shards.
+    /// Goes on in the layout `left`, because no larger one can be made. It is still valid, and has room for smaller
+    /// shards.
     pub(super) fn return_to(&mut self, left: Current) {
         let of = |portion: &Portion| (portion.layout_id(), portion.rank());
         let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();

@@ -1,4 +1,4 @@
-//! The levels of a session, as a list: the nearest first, each with its copies behind it.
+//! The levels of a session as a list: the nearest first, each followed by its copies.
 
 use super::{
     attempt::Attempt,
@@ -21,23 +21,23 @@ use std::{
     sync::OnceLock,
 };
 
-/// The levels of a session, the nearest first; never none.
+/// The levels of a session, the nearest first; never empty.
 pub(super) struct Levels {
     levels: Vec<Level>,
-    /// What the farthest says of the others, where that is a directory.
+    /// The note about the other levels in the farthest one, if that is a directory.
     pub(super) note: Option<NoteFile>,
     /// Whether ranks can send each other shards, once that was tried.
     can_exchange: OnceLock<bool>,
 }
 
 impl Levels {
-    /// Of at least one.
+    /// `levels` must not be empty.
     pub(super) fn new(levels: Vec<Level>, note: Option<NoteFile>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
         Levels { levels, note, can_exchange: OnceLock::new() }
     }
 
-    /// Whether a rank can read what another one sees. Collective.
+    /// Whether a rank can read shards that only another rank sees. Collective.
     pub(super) fn can_exchange(&self, group: &dyn Group) -> Result<bool> {
         if group.size() == 1 {
             return Ok(true);
@@ -51,7 +51,7 @@ impl Levels {
         }
     }
 
-    /// The level that a checkpoint waits for, and that is read first.
+    /// The level that a checkpoint waits for and a restore reads first.
     pub(super) fn nearest(&self) -> &Level {
         &self.levels[0]
     }
@@ -68,12 +68,11 @@ impl Levels {
         &mut self.levels[index]
     }
 
-    /// The level that outlives the others; the session was opened by its path.
+    /// The level that outlives the others. Its path opened the session.
     pub(super) fn farthest(&self) -> &Level {
         &self.levels[self.levels.len() - 1]
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> &[Level] {
         &self.levels
     }
@@ -84,16 +83,16 @@ impl Levels {
         (&mut nearest[0], farther)
     }
 
-    /// The ranges of levels that are one level and its copies.
+    /// Ranges of indices: each is one level with its copies.
     pub(super) fn families(&self) -> Vec<Range<usize>> {
         let begins = (0..self.levels.len()).filter(|index| !self.levels[*index].is_copy());
         let begins: Vec<usize> = begins.chain([self.levels.len()]).collect();
         begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
-    /// is complete on the copies of the nearest level was complete there before, as they are made of it. Where all copies are
-    /// former ones, the level keeps its newest revision as any does: nothing more is to stay once room was found.
+    /// From now on the newest revision that is complete on a level and on all its copies stays on all of them. For the
+    /// nearest level only the copies are checked: they are made from it, so it had the revision before. If all copies
+    /// are former ones, the level keeps its newest revision as usual, and no extra revision once room was found.
     pub(super) fn note_joint(&mut self, rank: usize) {
         for family in self.families() {
             if family.len() == 1 {
@@ -122,20 +121,20 @@ impl Levels {
                 level.hold_known();
             }
             if mutant::is(Mutant::GivenUpWithOneCopy) {
-                // On its own level alone: a copy that is behind may be writing, and has its ledger locked.
+                // Only on the level itself: a copy that is behind may be writing, with its ledger locked.
                 levels[0].joint.clear();
                 levels[0].hold_known();
             }
         }
     }
 
-    /// The newest revision on its way to a farther level, copies left aside.
+    /// The newest revision on its way to a farther level; copies do not count.
     pub(super) fn newest_fed(&self) -> Option<RevisionKey> {
         let farther = self.iter().skip(1).filter(|level| !level.is_copy());
         farther.filter_map(|level| level.saving.as_ref().and_then(Attempt::key)).max()
     }
 
-    /// Refuses a kind of which there is none.
+    /// Refuses a kind of level that the session does not have.
     pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
         if self.iter().any(|level| level.kind == kind) {
             return Ok(());
@@ -145,24 +144,22 @@ impl Levels {
         Err(Error::argument("level", why))
     }
 
-    /// Puts what `open` makes of the level of this index in its place. After an error there is none.
+    /// Replaces the level at this index with the result of `open`. After an error the level is gone.
     pub(super) fn replace(&mut self, index: usize, open: impl FnOnce(Level) -> Result<Level>) -> Result<()> {
         let opened = open(self.levels.remove(index))?;
         self.levels.insert(index, opened);
         Ok(())
     }
 
-    /// Adds farther levels.
     pub(super) fn extend(&mut self, levels: Vec<Level>) {
         self.levels.extend(levels);
     }
 
-    /// The levels themselves, where they end.
     pub(super) fn into_levels(self) -> Vec<Level> {
         self.levels
     }
 
-    /// Refuses a file of a level's own as an output file, which a restore would cut back.
+    /// Refuses a level's own file as an output file, because a restore would truncate it.
     pub(super) fn check_not_own(&self, output: &Path) -> Result<()> {
         let real = |path: &Path| path.canonicalize().or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned());
         let file = real(output);

@@ -1,7 +1,7 @@
-//! Who may write to a space: its locks are taken at an opening, and pass from one epoch of a job to the next.
+//! The right to write to a space: an opening takes its locks, and they pass from one epoch of a job to the next.
 //!
-//! What must hold: from the opening to the closing a rank of the job holds a lock of each space, so that nobody else gets
-//! one while ranks that have failed are left out or replaced.
+//! Invariant: from the opening to the closing, some rank of the job holds a lock of each space. No other job can take
+//! one while failed ranks are left out or replaced.
 
 use super::domain::Domain;
 use crate::{
@@ -12,11 +12,11 @@ use crate::{
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// How long a rank of a job that was killed may take to disappear.
+/// Time for the ranks of a killed job to disappear.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The locks that this rank has from before a failure, and those that it takes after it: should an opening fail, the next one
-/// goes on with them.
+/// The locks that this rank has from before a failure, and those that it takes afterwards. If an opening fails, the
+/// next one uses them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct KeptLocks(Vec<Arc<Locks>>);
 
@@ -33,7 +33,7 @@ impl KeptLocks {
         self.0
     }
 
-    /// The locks of the space on `device`, as they are, or opened now.
+    /// The locks of the space on `device`: those that are kept, or new ones.
     fn of(&mut self, device: &dyn Device) -> Result<Arc<Locks>> {
         let directory = device.directory();
         if let Some(locks) = self.0.iter().find(|locks| locks.are_of(&directory)) {
@@ -45,8 +45,8 @@ impl KeptLocks {
     }
 }
 
-/// Locks this rank's byte; returns also whether the file system has locks at all. `kept`: this job goes on after a failure,
-/// which all ranks know, and those that were there before have locks already. Collective.
+/// Locks this rank's byte. Also returns whether the file system has locks at all. `kept`: the job goes on after a
+/// failure, and ranks from before it have locks already; all ranks know this. Collective.
 pub(super) fn take(
     group: &dyn Group,
     device: &dyn Device,
@@ -64,7 +64,7 @@ pub(super) fn take(
     let is_own = |(rank, held): (usize, &Vec<u64>)| held.is_empty() || *held == [rank as u64];
     let is_moved = !held.iter().enumerate().all(is_own);
     if is_moved {
-        // Before one takes the number of another, that one has let go of it.
+        // Before a rank takes the number of another, the other must release it.
         agree(group, locks.step_aside(rank))?;
     }
     let locked = agree(group, locks.lock_rank(rank).map_err(|error| with_opener(error, device)))?;

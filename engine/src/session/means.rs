@@ -1,5 +1,7 @@
-//! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. It decides how many bytes
-//! of this rank go into the pool, and when the pool's memory is made: once a checkpoint comes next.
+//! The means with which a rank saves: the I/O threads, the node's pool, and the record beside the pool.
+//!
+//! `Means` decides how many bytes of this rank go into the pool. It allocates the pool's memory as soon as a checkpoint
+//! is the next thing to expect.
 
 use super::{
     changed::{Changed, Changing},
@@ -23,23 +25,24 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 pub(super) struct Means {
-    // Fields end in this order: what feeds waits for the threads that write, and these write what lies in the pool.
-    /// One for each level but the nearest, so that none waits for a slower one.
+    // Drop order: feeders wait for the threads that write, and these threads write the data in the pool.
+    /// One for each level except the nearest, so no level waits for a slower one.
     pub(super) feeders: Vec<Feeder>,
     pub(super) io: IoThreads,
-    /// `None` if the stage has no pool. Where the portion is the buffer, the pool has tables alone.
+    /// `None` if the stage has no pool. If the program's bytes are copied straight into portions, the pool has only its
+    /// tables.
     pub(super) pool: Option<PoolInMaking>,
-    /// A checkpoint is what comes next, so the pool's memory is made while the program does something else.
+    /// A checkpoint comes next, so the pool's memory is allocated while the program does other work.
     pub(super) pool_is_foreseen: bool,
-    /// The record from which another process could complete a shard; `None` without a pool.
+    /// The record from which another process can complete a shard. `None` without a pool.
     pub(super) record: Option<RankRecord>,
     pub(super) policy: Policy,
     pub(super) touching: Touching,
-    /// What changed since the last revision; `None` if all is saved.
+    /// Tracks the changes since the last revision. `None` if every checkpoint saves everything.
     pub(super) changing: Option<Changing>,
-    /// `None` if no snapshots are asked for.
+    /// `None` unless the session takes snapshots.
     pub(super) snapshots: Option<Arc<Mutex<Snapshots>>>,
-    /// The layouts whose portions have been given to it.
+    /// The layouts with portions that `touching` has received.
     pub(super) touched: Vec<[u8; 16]>,
 }
 
@@ -49,7 +52,7 @@ impl Means {
         self.pool.as_mut().filter(|_| !self.policy.is_in_portion())
     }
 
-    /// From here on the pool's memory is made for the regions that are protected.
+    /// Starts to allocate the pool's memory for the protected regions, in the background.
     pub(super) fn begin_pool(&mut self, regions: &Regions) {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.pooled_bytes_of(region));
         self.pool_is_foreseen = true;
@@ -59,7 +62,7 @@ impl Means {
         }
     }
 
-    /// A region was protected, of which the pool will hold `bytes`.
+    /// Reserves room for a region that was just protected. The pool will hold `bytes` of it.
     pub(super) fn foresee(&mut self, bytes: u64) {
         if self.pool_is_foreseen
             && let Some(pool) = self.used_pool()
@@ -68,14 +71,14 @@ impl Means {
         }
     }
 
-    /// A region was unprotected, of which the pool would have held `bytes`.
+    /// Gives up the room for a region that was unprotected. The pool would have held `bytes` of it.
     pub(super) fn foresee_less(&mut self, bytes: u64) {
         if let Some(pool) = self.used_pool() {
             pool.pool().want_less(bytes);
         }
     }
 
-    /// Adapts the pool between checkpoints: the program computes, and others may need the pool's memory.
+    /// Adapts the pool between checkpoints. The program computes then, and others may need the pool's memory.
     pub(super) fn tend_pool(&mut self, regions: &Regions) {
         if !self.pool_is_foreseen {
             self.begin_pool(regions);
@@ -84,8 +87,8 @@ impl Means {
         }
     }
 
-    /// Has the portions that this rank writes in memory mapped and touched in the background, in this order, if the program's bytes are
-    /// copied there.
+    /// Maps and touches the portions in memory that this rank writes, in the background and in this order. Does nothing
+    /// unless the program's bytes are copied there.
     pub(super) fn touch(&mut self, levels: &Levels, order: TouchOrder) {
         if !self.policy.is_in_portion() {
             return;
@@ -98,8 +101,8 @@ impl Means {
         self.touched.extend(new.iter().filter_map(|level| level.layout_id()));
     }
 
-    /// Makes the pool's memory large enough for a shard of `size` and for what the other ranks of the node have asked
-    /// for so far, or as large as there is room. Local.
+    /// Makes the pool's memory large enough for a shard of `size` and for the shards of the node's other ranks, as far
+    /// as they have asked. If memory is short, takes as much as there is. Local.
     pub(super) fn find_pool(&mut self, size: &Size, regions: &Regions) -> Result<()> {
         let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
         let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
@@ -115,15 +118,15 @@ impl Means {
         }
     }
 
-    /// What the ranks compare by a maximum at t1 (`Pool::chunk_facts`).
+    /// The values that the ranks compare by a maximum at t1 (`Pool::chunk_facts`).
     pub(super) fn chunk_facts(&mut self) -> [u64; 2] {
         self.used_pool().map_or([0, 0], |pool| pool.pool().chunk_facts())
     }
 
-    /// Fits the pool after t1, when all ranks have said what they save in revision number `number`. Local.
+    /// Fits the pool after t1, when the ranks have agreed on the sizes of revision `number`. Local.
     pub(super) fn fit_pool(&mut self, facts: [u64; 2], number: u64) -> Result<()> {
         let all = self.needs_all();
-        // Also where nothing is copied into the pool: ranks that copy elsewhere are waited for in the same way.
+        // Needed even if nothing goes through the pool: ranks also wait for those that copy elsewhere.
         self.pool.iter().for_each(|pool| pool.pool().begin_copying(number));
         match self.used_pool() {
             Some(pool) => {
@@ -134,29 +137,30 @@ impl Means {
         }
     }
 
-    /// The program has nothing to copy, as the checkpoint has failed here.
+    /// Notes that the program has nothing to copy, because the checkpoint failed on this rank.
     pub(super) fn end_copying(&self) {
         self.pool.iter().for_each(|pool| pool.pool().end_copying());
     }
 
-    /// Whether a checkpoint waits for all of its pool: what a snapshot copies later has its chunks before t2.
+    /// Whether a checkpoint waits for all of its pool. A snapshot copies after t2, but needs its chunks before.
     fn needs_all(&self) -> bool {
         self.snapshots.is_some()
     }
 
-    /// How many bytes of a region go through the pool: all of a small one, and with stage `node` only those behind the
+    /// Bytes of a region that go through the pool: all of a small region. With stage `node`, only the bytes after the
     /// last whole block of a large one.
     pub(super) fn pooled_bytes_of(&self, region: &Region) -> u64 {
         let bytes = region.description.bytes;
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
     }
 
-    /// How many bytes of the program's heap the pool holds.
+    /// Bytes of the program's heap that the pool holds.
     pub(super) fn pooled_bytes_of_heap(&self, regions: &Regions) -> u64 {
         regions.all().iter().filter(|region| is_of_heap(region)).map(|region| self.pooled_bytes_of(region)).sum()
     }
 
-    /// Begins to stage a shard for the target at `site`, by `changed` if the next one may share blocks with it.
+    /// Begins to stage a shard for the target at `site`. `changed` is given if the next shard may share blocks with
+    /// this one.
     pub(super) fn stage(
         &mut self,
         intent: Intent,
@@ -177,13 +181,13 @@ impl Means {
         Staging::new(shard, self.policy, plan, late, self.snapshots.clone())
     }
 
-    /// Has `source` saved at `site` too, of the level number `level`, counted from the nearest.
+    /// Saves `source` also at `site`, on level number `level`, counted from the nearest.
     pub(super) fn feed(&self, level: usize, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
         self.feeders.get(level - 1).ok_or_else(none)?.feed(source, size, site)
     }
 
-    /// Does `work` with what staging takes, for targets on `levels`.
+    /// Calls `work` with the pool and the I/O threads that staging needs, for targets on `levels`.
     pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
@@ -205,7 +209,7 @@ mod tests {
         space::draw_id,
     };
 
-    /// What was staged in memory was hashed up to 20 ms late: the last rank that had copied woke nobody.
+    /// Data staged in memory was hashed up to 20 ms late, because the last rank to finish copying woke no thread.
     #[test]
     fn ranks_that_copy_into_their_portions_wait_for_each_other_as_those_that_copy_into_the_pool() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();

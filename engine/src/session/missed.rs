@@ -1,7 +1,7 @@
-//! What the disks of the nodes were told to have, where they are out of reach: they may come back, and bring something that is
-//! newer than all that is left. A job that went on from that would save over it.
+//! Revisions on node disks that are out of reach. A disk may come back with a revision newer than all others. A job
+//! that went on without it would save over that revision.
 //!
-//! What must hold: all ranks come to the same answer; nothing is missed of which nobody has told.
+//! Invariants: all ranks come to the same answer. Only a revision that the status recorded can be missed.
 
 use crate::{
     commit::RevisionKey,
@@ -13,18 +13,18 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The newest revision that the disks were told to have, and where these lay.
+/// The newest revision that the status records on the disks, and the directories of the disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ToldOnDisks {
     lineage: u64,
     revision: u64,
-    /// It was on its way, and may have come there.
+    /// The revision was still being written there, and may have arrived.
     is_under_way: bool,
     directories: Vec<String>,
 }
 
 impl ToldOnDisks {
-    /// What rank 0 finds told in one of the `directories`, but for what rollbacks have left out. Collective.
+    /// Reads the newest status in `directories` on rank 0. Leaves out revisions that a rollback discarded. Collective.
     pub(super) fn find(group: &dyn Group, directories: &[PathBuf], back: &[GoneBack]) -> Result<Option<ToldOnDisks>> {
         let told = || ToldOnDisks::of(&Status::newest_in(directories)?, back);
         let mine = if group.rank() == 0 { told() } else { None };
@@ -44,9 +44,10 @@ impl ToldOnDisks {
         Some(ToldOnDisks { lineage, revision, is_under_way, directories: place.directories.clone() })
     }
 
-    /// Whether it is newer than what is `left`, and the disks that had it are not among those in sight, whose newest lineage is
-    /// `seen`. Whoever opens a level puts its lineage there: disks with that lineage or a newer one have let go of what they
-    /// have not.
+    /// Whether this revision is newer than the newest one `left`, and its disks are not in sight.
+    ///
+    /// `seen` is the newest lineage of the disks in sight. A job that opens a level writes its lineage there. So disks
+    /// with this lineage or a newer one have dropped every revision that they lack.
     pub(super) fn is_missed(&self, seen: u64, left: Option<RevisionKey>) -> bool {
         let left = left.map(|key| (key.lineage.number, key.number));
         seen < self.lineage && Some((self.lineage, self.revision)) > left
@@ -60,14 +61,14 @@ impl ToldOnDisks {
         if self.is_under_way { "was on its way" } else { "is" }
     }
 
-    /// Why the job is not to go on from what is `left`.
+    /// The error that keeps the job from going on with the revision `left`.
     pub(super) fn refusal(&self, left: Option<RevisionKey>) -> Error {
         let (path, revision, state) = (self.path(), self.revision, self.state());
         let left = left.map_or("nothing".to_owned(), |key| format!("revision {}", key.number));
         Error::DiskOutOfSight { path, revision, state, left }
     }
 
-    /// What there is to tell where the job goes on all the same.
+    /// The remark if the job goes on all the same.
     pub(super) fn text(&self) -> String {
         let (path, revision, state) = (self.path(), self.revision, self.state());
         format!("revision {revision} {state} on the level disk, in {path}, which is out of reach: accepted as lost")
@@ -116,7 +117,7 @@ mod tests {
         let mut ended = status(LevelStatus { under_way: Some(9), complete: complete(), ..none() });
         ended.told.ended = true;
         assert_eq!(ToldOnDisks::of(&ended, &[]).unwrap().revision, 8);
-        // What a rollback has left out is not missed.
+        // A revision that a rollback discarded is not missed.
         let back = [GoneBack { to: (6, 5), until: 7 }];
         let told = ToldOnDisks::of(&status(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), &back);
         assert_eq!(told.map(|told| told.revision), Some(5));
@@ -134,7 +135,7 @@ mod tests {
         };
         assert!(missed(0, None) && missed(6, Some((7, 7))) && missed(0, Some((6, 50))));
         assert!(!missed(0, Some((7, 8))) && !missed(0, Some((8, 1))));
-        // The disks are there, and have it no more: it was pruned or rolled back.
+        // The disks are there without the revision: it was pruned or rolled back.
         assert!(!missed(7, Some((7, 4))) && !missed(8, None));
         let refusal = told.refusal(None).to_string();
         assert!(

@@ -1,7 +1,7 @@
-//! How much the portions of levels take where they lie: for who is told that there is no room for them.
+//! The room that all portions of a level need in one place, for the error message if there is too little.
 //!
-//! A file of a layout fails beside others that are made at the same time: what it lacked, and what was free just then, says
-//! neither how much room is needed nor how much there is.
+//! The ranks make the files of a layout at the same time. The bytes that one file lacked, and the bytes free at that
+//! moment, show neither the room needed nor the room there is.
 
 use super::level::Level;
 use crate::{
@@ -16,9 +16,9 @@ use crate::{
 use std::{io, sync::Arc};
 
 impl Level {
-    /// Blocks of each shard's portion in a new layout, for shards like this rank's of this `size`: no fewer than in the layout that
-    /// was left for it. Where shards grow in turn, as one rank's share of the whole becomes another's, the space would be made anew at
-    /// each checkpoint. Collective.
+    /// Blocks of each shard's portion in a new layout, if the other shards are like this rank's, of `size`. A portion
+    /// never gets smaller than in the layout that the level just left. Otherwise shards that grow by turns, as shares
+    /// of the whole move between ranks, would cause a new layout at each checkpoint. Collective.
     pub(super) fn blocks_of_portions(&self, group: &dyn Group, size: &Size) -> Result<Vec<u64>> {
         let own = match self.config.portion_bytes {
             0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
@@ -34,15 +34,17 @@ impl Level {
         Ok(blocks)
     }
 
-    /// The bytes of portions of so many `blocks`, by shard, in the place where those lie that this rank writes. Collective.
+    /// Bytes of all portions in the place where this rank writes. `blocks` has the size of each shard's portion.
+    /// Collective.
     fn bytes_here(&self, group: &dyn Group, blocks: &[u64]) -> Result<u64> {
         let leaders = gather(group, &self.domain.leader())?;
         let is_here = |shard: &usize| leaders[self.writers.of(*shard)] == self.domain.leader();
         Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
     }
 
-    /// An error on all ranks if a new layout with portions of so many `blocks`, by shard, would lie in memory that has not room for
-    /// all of them. Its files could be made, and to use them could end the job: a control group kills. Collective.
+    /// Fails on all ranks if a new layout would be in memory that has too little room for all its portions. `blocks`
+    /// has the size of each shard's portion. Such files can be made, but using them can end the job: a control group
+    /// kills processes over its limit. Collective.
     pub(super) fn check_memory(&self, group: &dyn Group, blocks: &[u64]) -> Result<()> {
         let needed = self.bytes_here(group, blocks)?;
         let is_promised = self.device.is_memory() && self.config.allocate != Allocate::Sparse;
@@ -63,8 +65,9 @@ impl Level {
     }
 }
 
-/// The `error` of making layouts on `levels`, which lie in one place, for shards like this rank's of this `size`: if that has too
-/// little room, says how much all of them take there together. All ranks have an error. Collective.
+/// Completes the `error` of making layouts on `levels`, all in one place. If the place has too little room, the error
+/// gets the total that all layouts need there. All ranks have an error, and shards like this rank's, of `size`.
+/// Collective.
 pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
     if matches!(error, Error::GroupFailed { .. }) {
         return error;

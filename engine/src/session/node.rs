@@ -1,5 +1,6 @@
-//! The node: the ranks that share a pool. They are found by looking, not by comparing host names: ranks of one node see
-//! each other's marks. `MAINSTAY_NODE` tells ranks apart that see each other's marks all the same.
+//! The node: the ranks that share a pool. Ranks find each other by marks in the pool directory instead of comparing
+//! host names: ranks of one node see each other's marks. `MAINSTAY_NODE` separates ranks that see each other's marks
+//! but are to count as different nodes.
 
 use crate::{
     config::Config,
@@ -10,10 +11,9 @@ use crate::{
 };
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-/// How often the ranks look for their nodes where a mark is taken away.
+/// Number of attempts to find the nodes, if another process removes marks.
 const TRIES: u32 = 3;
 
-/// The node of this rank.
 pub(super) struct Node {
     here: Neighbours,
     /// The id of the node's pool.
@@ -21,20 +21,20 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// `id`: drawn for this search, the same on all ranks. Collective.
+    /// `id` is drawn for this search, the same on all ranks. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
         let marked = Marked::of(group, config, id);
-        // No more ranks share a pool than the group counts on this node.
+        // At most as many ranks share a pool as the group counts on this node.
         let here = marked.find(group)?.part_of(group.rank(), ranks_here(group));
         Ok(Node { id: hash(&[b"pool", &marked.id_of(here.leader())[..]].concat()), here })
     }
 
-    /// The lowest rank of the node.
     pub(super) fn leader(&self) -> usize {
         self.here.leader()
     }
 
-    /// Makes the pool of the node, with its tables alone yet; for good if it is not `with_chunks`. Collective.
+    /// Makes the pool of the node, at first with only its tables. It never gets chunks unless `with_chunks`.
+    /// Collective.
     pub(super) fn make_pool(&self, group: &dyn Group, config: &Config, with_chunks: bool) -> Result<Pool> {
         let (directory, rank) = (&config.pool_directory, group.rank());
         let leads = rank == self.leader();
@@ -51,7 +51,7 @@ impl Node {
 /// A directory of pools in which ranks leave marks. Only ranks with the same label see each other's marks.
 struct Marked<'a> {
     directory: &'a Path,
-    /// What the ids of all marks of these ranks begin with.
+    /// The common beginning of the ids of these ranks' marks.
     begin: [u8; 12],
 }
 
@@ -73,8 +73,10 @@ impl Marked<'_> {
         id
     }
 
-    /// The ranks whose marks this one sees. A process that clears away a mark which has no lock yet may hit the one that is
-    /// made in its place: so it is tried again where marks are gone, and nothing else is wrong. Collective.
+    /// The ranks with marks that this rank sees.
+    ///
+    /// A process that cleans up a mark without a lock may remove the new mark made in its place. So the search is
+    /// repeated if missing marks are the only error. Collective.
     fn find(&self, group: &dyn Group) -> Result<Neighbours> {
         let mut tried = 1;
         loop {
@@ -82,7 +84,7 @@ impl Marked<'_> {
                 Err(error) if tried < TRIES => error,
                 found => return found,
             };
-            // All ranks have failed, but each for a reason of its own.
+            // All ranks have failed, but each may have another reason.
             let mut other = [u64::from(error.kind() != ErrorKind::Damaged)];
             group.all_max(&mut other)?;
             if other == [1] {
@@ -105,7 +107,7 @@ impl Place for Marked<'_> {
         Mark::make(self.directory, self.id_of(rank))
     }
 
-    /// A mark that cannot be opened is not seen: a pool could not be opened either.
+    /// A mark that cannot be opened does not count, because a pool could not be opened either.
     fn sees(&self, rank: usize) -> Result<bool> {
         Ok(is_in_sight(self.directory, self.id_of(rank)))
     }
@@ -123,7 +125,6 @@ impl Place for Marked<'_> {
     }
 }
 
-/// The shape of a pool that `members` ranks share.
 fn shape(config: &Config, members: usize) -> Shape {
     let bytes = config.pool_bytes.unwrap_or_else(|| ceiling(&config.pool_directory));
     let suits = config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(bytes, members));
@@ -140,12 +141,13 @@ fn shape(config: &Config, members: usize) -> Shape {
     }
 }
 
-/// The smallest chunk: smaller writes cost more than the room that they save is worth.
+/// The smallest chunk. Smaller writes cost more than the room that they save is worth.
 const CHUNK_LEAST: u64 = 256 << 10;
 
-/// The size of chunks if none is set: as published (000), or the power of two of which the pool has two for each rank.
-/// A rank's last chunk is seldom full, and the rest of it serves nobody: with large chunks ranks wait although the pool
-/// is larger than all that they save.
+/// The default chunk size: the published one (000), or the power of two that gives each rank two chunks.
+///
+/// A rank's last chunk is seldom full, and its rest is wasted. With large chunks, ranks wait although the pool is
+/// larger than all their data.
 fn chunk_bytes_for(pool_bytes: u64, ranks: usize) -> u64 {
     const PUBLISHED: u64 = 4 << 20;
     let share = (pool_bytes / (2 * ranks as u64)).clamp(CHUNK_LEAST, PUBLISHED);
@@ -185,7 +187,7 @@ mod tests {
         }
     }
 
-    /// A mark and the pool had one name, so that a mark that was left kept the pool from being made.
+    /// A mark and the pool had the same name, so a leftover mark kept the pool from being made.
     #[test]
     fn a_pool_has_a_name_of_its_own_beside_the_marks() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -199,7 +201,7 @@ mod tests {
         assert!(pool::path(folder.path(), pool.id()).exists());
     }
 
-    /// Does something to the directory of this rank whenever the ranks have met, so many times.
+    /// A group that calls `meddle` after each of the first `times` collectives.
     struct Meddling<'a> {
         group: ThreadGroup,
         meddle: &'a (dyn Fn() + Sync),
@@ -232,8 +234,8 @@ mod tests {
         }
     }
 
-    /// What two ranks on two nodes find, or why they find nothing. Something clears the directory of the first so many
-    /// times; the second's is `replaced` by a file once its mark is there.
+    /// The ranks or the error that two ranks on two nodes find. The directory of the first rank is cleared `times`
+    /// times. If `replaced`, the second rank's directory becomes a file once its mark is there.
     fn found_beside_a_cleaner(times: u32, replaced: bool) -> [std::result::Result<Vec<usize>, ErrorKind>; 2] {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let directories = ["cleared", "second"].map(|name| folder.path().join(name));
@@ -258,7 +260,7 @@ mod tests {
                     let group = Meddling { group, meddle: meddles[rank], times };
                     let marked = Marked { directory, begin: [7; 12] };
                     let found = marked.find(&group).map(|here| here.ranks().to_vec()).map_err(|error| error.kind());
-                    // Neither leaves before the other has come to its end.
+                    // Neither rank leaves before the other has finished.
                     let _ = group.group.all_max(&mut []);
                     found
                 })
@@ -269,7 +271,7 @@ mod tests {
         found
     }
 
-    /// A try that fails takes seven meetings.
+    /// A failed attempt takes seven collectives.
     #[test]
     fn a_mark_that_is_cleared_away_now_and_then_is_made_again() {
         let [first, second] = found_beside_a_cleaner(12, false);
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!((first, second), (Err(ErrorKind::Damaged), Err(ErrorKind::Damaged)));
     }
 
-    /// The one whose mark was gone tried again, and waited for the other, which had given up.
+    /// The rank without a mark tried again, and waited for the other rank, which had given up.
     #[test]
     fn where_another_rank_has_failed_for_another_reason_all_give_up() {
         let [first, second] = found_beside_a_cleaner(u32::MAX, true);

@@ -1,4 +1,4 @@
-//! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
+//! Opens a space for writing: finds the other ranks, reads the space, and draws a lineage of its own.
 
 use super::{
     agreement::LEVELS_MAX,
@@ -53,9 +53,9 @@ use std::{
 
 static PASSED_OVER: Remark = Remark::new();
 
-/// A session that lacks nothing but its ranks.
+/// A session that lacks only its ranks.
 struct Open {
-    // Fields are dropped in the order of those of a session.
+    // Drop order: the same as in `Inner`.
     program: Program,
     means: Means,
     node: u32,
@@ -69,14 +69,14 @@ struct Open {
     recovering: Option<Recovery>,
 }
 
-/// A group whose ranks could not open a space together, and why.
+/// A group that could not open a space together, and the error.
 pub(super) struct Refused {
     pub(super) group: Box<dyn Group>,
     pub(super) error: Error,
 }
 
 impl Inner {
-    /// Opens the spaces of `whence`, the nearest level first, and goes on with what `remains`. Collective.
+    /// Opens the levels of `whence`, the nearest first. A recovery goes on with `remains`. Collective.
     pub(super) fn try_open(
         group: Box<dyn Group>,
         whence: Whence,
@@ -107,14 +107,14 @@ impl Inner {
                 lineage: open.lineage.number,
                 ranks: group.size() as u32,
                 nodes: nodes as u32,
-                // An interval that follows from the mtbf is shorter than that.
+                // An interval computed from `mtbf` is shorter than `mtbf`.
                 every_ns: config.every.max(config.mtbf).as_nanos() as u64,
                 ..Opening::default()
             };
             let mut diary = Diary::begin(path, open.levels.all(), opening);
             match remains.diary.take() {
                 Some(before) => diary.take_over(before),
-                // This rank was not the first before, and the one that was has written nothing of these.
+                // This rank was not rank 0 before, and the former rank 0 wrote none of these recoveries down.
                 None => untold(remains).for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
             }
             open.outward.diary = Some(diary);
@@ -140,16 +140,16 @@ impl Inner {
         }
         let (begun, holds) = (Instant::now(), !remains.holds_none);
         agree(group, check_plans(&plans))?;
-        // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
+        // A recovery from the nodes' memory does not wait for storage: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
         let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut remains.kept);
         let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
         let mut disk_lost = config.disk_lost;
-        // What was on its way to the others may be whole there alone.
+        // A revision that was being copied to another level may be whole only there.
         if now < plans.len() && looked[0].newest() < going_on.newest.max(going_on.fed) {
             if looked[0].newest().is_some() && looked[0].newest() >= going_on.newest {
-                // As where they are opened later: the job can go on without it.
+                // As when these levels are opened later: the job can go on without the disk.
                 disk_lost = DiskLost::Accepted;
             }
             looked.extend(Looked::at_all(group, &plans, now..plans.len(), note.as_ref(), &config, holds, kept)?);
@@ -159,7 +159,7 @@ impl Inner {
         Looked::check_all(group, &mut looked, &config, disk_lost, known, note.as_ref())?;
         let nearest = &looked[0];
         let in_portion = stages_in_portion(group, nearest, &config)?;
-        // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
+        // A new pool may need the memory of staged data. So all ranks complete that data before any rank makes a pool.
         let (node, pool) = find_node(group, &config, same_id(group)?, !in_portion)?;
         let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
         let policy = if in_portion { policy.in_portion() } else { policy };
@@ -173,7 +173,7 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            // Should this opening fail, the next one needs them, too.
+            // If this opening fails, the next one needs them too.
             let (kept, past) = (remains.kept.clone(), remains.past.clone());
             let remains = Remains { before: remains.before, kept, past, diary: None, holds_none: remains.holds_none };
             later = Some(LaterLevels { plans, from: now, note: note.take(), remains });
@@ -237,12 +237,12 @@ impl Inner {
             touched: Vec::new(),
         };
         if !levels.iter().any(Level::has_any) {
-            // With nothing to restore, a checkpoint comes next.
+            // Nothing can be restored, so a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
         let GoingOn { mut recovering, spares_left, .. } = going_on;
         if let Some(recovering) = &mut recovering {
-            // Those that were there before the failure know more.
+            // Ranks from before the failure replace this by a longer time.
             recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
         }
         let node = node as u32;
@@ -281,12 +281,12 @@ impl Open {
     }
 }
 
-/// The recoveries that are told once all levels are open.
+/// The recoveries that are recorded once all levels are open.
 fn untold(remains: &Remains) -> impl Iterator<Item = &Recovery> {
     remains.past.iter().flat_map(|past| &past.since)
 }
 
-/// Refuses settings for which several levels leave no room.
+/// Refuses too many levels, or none.
 fn check_plans(plans: &[LevelPlan]) -> Result<()> {
     let levels: usize = plans.iter().map(LevelPlan::places).sum();
     if plans.is_empty() || levels > LEVELS_MAX {
@@ -297,7 +297,7 @@ fn check_plans(plans: &[LevelPlan]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses two levels, or two copies, in one directory: each would take the other's files for its own.
+/// Refuses two levels or copies in one directory: each would take the other's files for its own.
 fn check_apart(plans: &[LevelPlan]) -> Result<()> {
     let mut before: Vec<(LevelKind, PathBuf)> = Vec::new();
     for plan in plans {
@@ -318,7 +318,7 @@ fn check_apart(plans: &[LevelPlan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether what is saved is staged where it belongs: in the nearest level's portions, which are memory on all nodes.
+/// Whether data is staged in its final place: in portions of the nearest level, if they are in memory on all nodes.
 /// Collective.
 fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Result<bool> {
     let (kind, device) = (nearest.wanted.kind, &nearest.wanted.device);
@@ -330,27 +330,28 @@ fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Re
     Ok(elsewhere == [0])
 }
 
-/// The lowest rank of this node, and the node's pool, if the stage has one, `with_chunks` or with tables alone. Collective.
+/// The lowest rank of this node, and the node's pool if the stage has one. `with_chunks`: the pool gets more than its
+/// tables. Collective.
 fn find_node(group: &dyn Group, config: &Config, id: [u8; 16], with_chunks: bool) -> Result<(usize, Option<Pool>)> {
     let node = Node::find(group, config, id);
     if Policy::has_pool(config.stage) {
         let node = node?;
         return Ok((node.leader(), Some(node.make_pool(group, config, with_chunks)?)));
     }
-    // Without a pool the node is needed only for what is told of it.
+    // Without a pool, the node is needed only for the status.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))
 }
 
-/// The threshold that is set, or else the one that rank 0 finds. Collective.
+/// The configured threshold, or else the one that rank 0 finds. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
-    /// The threshold as published (slides 003).
+    /// The published threshold (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;
     match config.threshold_bytes {
         Some(set) => Ok(set),
         None => {
             let mut found = [0];
             if group.rank() == 0 {
-                // On a disk that is full the threshold cannot be found; a restore can do without.
+                // A full disk allows no measurement, and a restore needs no threshold.
                 found = [probe_name().and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
             }
             group.all_max(&mut found)?;
@@ -359,7 +360,6 @@ fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Conf
     }
 }
 
-/// How often the buffer of stage `node` is flushed.
 fn flush_every(config: &Config) -> Option<Duration> {
     (config.stage == Stage::Node).then_some(config.flush_every)
 }

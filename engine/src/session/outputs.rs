@@ -1,4 +1,4 @@
-//! Brings the output files back with a revision: the ranks find out which of them has which file, and cut them.
+//! Restores the output files of a revision: the ranks find out which rank has which file, and truncate them.
 
 use crate::{
     capture::{Cuts, Looked, Missing, Outputs, named_twice, not_cut},
@@ -17,7 +17,7 @@ pub(super) enum Known {
     OfAll(Vec<OutputLength>),
 }
 
-/// What is cut back on this rank; and what no rank has, the same on all.
+/// The files that this rank truncates, and the files that no rank has (`missing`, the same on all ranks).
 pub(super) struct Found {
     cuts: Cuts,
     missing: Vec<Missing>,
@@ -30,7 +30,7 @@ pub(super) fn refuse_shared(group: &dyn Group, outputs: &mut Outputs) -> Result<
     if are_new == [0] { Ok(()) } else { compare_outputs(group, outputs) }
 }
 
-/// The same once a rank has told that its files are new. Collective.
+/// As `refuse_shared`, if some rank is known to have named new files. Collective.
 pub(super) fn compare_outputs(group: &dyn Group, outputs: &mut Outputs) -> Result<()> {
     match named_twice(&gather(group, &outputs.named().to_vec())?) {
         Some(why) => Err(Error::argument("output file", why)),
@@ -41,7 +41,7 @@ pub(super) fn compare_outputs(group: &dyn Group, outputs: &mut Outputs) -> Resul
     }
 }
 
-/// Finds the files of `known` among the output files of all ranks. An error if one is shorter than it was. Collective.
+/// Finds the files of `known` among the output files of all ranks. Fails if a file is shorter than it was. Collective.
 pub(super) fn find_outputs(group: &dyn Group, outputs: &Outputs, known: Known) -> Result<Found> {
     let mut found = Found { cuts: Cuts::default(), missing: Vec::new() };
     let all = match known {
@@ -53,7 +53,7 @@ pub(super) fn find_outputs(group: &dyn Group, outputs: &Outputs, known: Known) -
                 (0..own.len()).filter(is_lacking).map(|index| own[index].clone()).collect();
             let mut lacks = [u64::from(!lacking.is_empty())];
             group.all_max(&mut lacks)?;
-            // Another rank may name it now.
+            // Another rank may have named it since.
             if lacks == [0] { Vec::new() } else { gather(group, &lacking)?.concat() }
         }
     };
@@ -65,7 +65,7 @@ pub(super) fn find_outputs(group: &dyn Group, outputs: &Outputs, known: Known) -
     Ok(found)
 }
 
-/// Cuts back what was found, and tells of what was not. Collective.
+/// Truncates the files that were found, and remarks on those that are missing. Collective.
 pub(super) fn cut_outputs(group: &dyn Group, outputs: &Outputs, found: &Found, revision: u64) -> Result<()> {
     agree(group, outputs.cut(&found.cuts))?;
     if let Some(line) = not_cut(revision, &found.missing) {
@@ -74,7 +74,7 @@ pub(super) fn cut_outputs(group: &dyn Group, outputs: &Outputs, found: &Found, r
     Ok(())
 }
 
-/// Those of `all` that no rank has found.
+/// The files of `all` that no rank has found.
 fn missing(all: Vec<OutputLength>, looked: Vec<BTreeMap<usize, Looked>>) -> Vec<Missing> {
     let of = |index: usize| looked.iter().filter_map(move |looked| looked.get(&index));
     let lacking = all.into_iter().enumerate().filter(|(index, _)| !of(*index).any(|looked| *looked == Looked::Found));

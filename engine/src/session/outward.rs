@@ -1,4 +1,4 @@
-//! All that a session says to those outside of it who look at its space: how it stands, and what has happened.
+//! The session's reports for readers of its space: the status and the journal.
 
 use super::{
     diary::Diary,
@@ -6,19 +6,19 @@ use super::{
     telling::{End, Telling, holders_of},
 };
 
-/// Who says it; nobody but on rank 0.
+/// The writers of status and journal. Empty except on rank 0.
 #[derive(Default)]
 pub(super) struct Outward {
-    /// Where the farthest level has a note.
+    /// The status; present if the farthest level has a note.
     pub(super) telling: Option<Telling>,
-    /// Where the farthest level is a directory.
+    /// The journal; present if the farthest level is a directory.
     pub(super) diary: Option<Diary>,
-    /// Levels are opened later, and nothing is written down before.
+    /// Some levels are opened later; until then nothing is written.
     pub(super) waits: bool,
 }
 
 impl Outward {
-    /// Tells how `levels` stand under `lineage`, if that has changed.
+    /// Reports the state of `levels` under `lineage`, if it has changed.
     pub(super) fn tell(&mut self, levels: &Levels, lineage: u64, end: Option<End>) {
         let mut writer = None;
         if let Some(telling) = &mut self.telling {
@@ -36,7 +36,7 @@ impl Outward {
         }
     }
 
-    /// Waits until the journal has the opening, so that a job which is killed at once is seen to have started.
+    /// Waits until the journal records the opening. Then a job that is killed at once is known to have started.
     pub(super) fn await_opening(&self) {
         match (&self.telling, &self.diary) {
             (Some(telling), _) => telling.writer.await_noted(),
@@ -45,14 +45,14 @@ impl Outward {
         }
     }
 
-    /// Has it told from now on who holds the copies.
+    /// Puts the holders of the copies into the status.
     pub(super) fn tell_holders(&self, levels: &Levels) {
         if let Some(telling) = &self.telling {
             telling.writer.holders(holders_of(levels));
         }
     }
 
-    /// Has written what is to be told, and tells no more.
+    /// Writes everything that is pending, and reports nothing more.
     pub(super) fn close(&mut self) {
         (self.telling, self.diary) = (None, None);
     }

@@ -1,5 +1,7 @@
-//! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
-//! which name the other levels belong to it, so that a space that was removed and made anew gets none of the old.
+//! The places of a session's levels, from the settings.
+//!
+//! The space that is opened is the farthest level. A file in it holds the name by which the other levels belong to it.
+//! So a space that was removed and made anew does not get the old levels.
 
 use super::{agreement::LEVELS_MAX, level::LevelKind, plan::LevelPlan};
 use crate::{
@@ -32,24 +34,24 @@ use std::{
 
 static UNUSED: Remark = Remark::new();
 
-/// What the file in the space says: which levels belong to it, and how far the lineages have come on all of them.
+/// The note in the space. It names the levels of the space, and has the highest lineage of all of them.
 #[derive(Debug)]
 pub(super) struct NoteFile {
     space: PathBuf,
     said: LevelsNote,
 }
 
-/// The levels that `config` asks for, nearest first, before the space in `path`; and its note, where there are several.
-/// Collective.
+/// The levels that `config` asks for, nearest first, with the space in `path` last. Also the note, if there are several
+/// levels. Collective.
 pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(Vec<LevelPlan>, Option<NoteFile>)> {
     agree(group, config.check())?;
     check_levels_alike(group, config)?;
-    // The numbers of copies, by which directories are made, among them.
+    // Includes the numbers of copies, by which directories are made.
     check_alike(group, config)?;
     let space = agree(group, Disk::make(path))?;
     let mut plans = Vec::new();
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
-    // A job without levels goes on from what those with levels have left in the space, and counts on from there.
+    // A job without levels goes on from the revisions and the numbers that earlier jobs with levels left in the space.
     let has_note = has_note(group, path)?;
     if group.rank() == 0 {
         if has_note { remark_unused(path, config) } else { remark_lost(path) }
@@ -68,7 +70,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
                 let made = make_own(&directory).and_then(|()| Disk::make(&directory));
                 agree(group, made).map(|made| Arc::new(made) as Arc<dyn Device>)
             };
-            // As many as there can be: others hold this rank's shard.
+            // No more copies than there are other ranks to hold them.
             let copies = copies.min(group.size() as u32);
             let own = device(0)?;
             let mut before = [(copies..LEVELS_MAX as u32).rfind(|copy| directory(*copy).exists()).map_or(0, u64::from)];
@@ -92,7 +94,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
         copies: Vec::new(),
         former: Vec::new(),
     });
-    // What is asked for goes before what was.
+    // Directories that the settings ask for come before former ones.
     let asked: usize = plans.iter().map(|plan| 1 + plan.copies.len()).sum();
     let mut room = LEVELS_MAX.saturating_sub(asked);
     for plan in &mut plans {
@@ -102,7 +104,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     Ok((plans, note))
 }
 
-/// Whether there is a note in the space: jobs before this one had several levels. Collective.
+/// Whether the space has a note: earlier jobs had several levels. Collective.
 fn has_note(group: &dyn Group, path: &Path) -> Result<bool> {
     let is_there = group.rank() == 0 && [LEVELS_FILE, LEVELS_COPY].iter().any(|name| path.join(name).is_file());
     let mut told = [u64::from(is_there)];
@@ -110,7 +112,8 @@ fn has_note(group: &dyn Group, path: &Path) -> Result<bool> {
     Ok(told == [1])
 }
 
-/// Remarks to the user what levels hold on this node that the settings leave out: a job may come back with less than is there.
+/// Remarks on levels of this node that hold revisions but are not in the settings. The job may restore an older
+/// revision than there is.
 fn remark_unused(path: &Path, config: &Config) {
     let is_out = |level| match level {
         LevelKind::Memory => config.memory == LevelPlace::Off,
@@ -131,7 +134,7 @@ fn remark_unused(path: &Path, config: &Config) {
     }
 }
 
-/// Remarks to the user that the note is gone, by which the levels of the last job would be found.
+/// Remarks that the note is gone, so the levels of the last job cannot be found.
 fn remark_lost(path: &Path) {
     let status = Status::read(path).ok().flatten();
     let directories = status.into_iter().flat_map(|status| status.job.places).flat_map(|place| place.directories);
@@ -153,33 +156,33 @@ fn name_of(path: &Path) -> Option<&str> {
 }
 
 impl NoteFile {
-    /// Of the space in `path`; made by rank 0 if there is none. Collective.
+    /// Reads the note of the space in `path`. Rank 0 makes one if there is none. Collective.
     fn of(group: &dyn Group, path: &Path) -> Result<NoteFile> {
         let read = agree(group, (group.rank() == 0).then(|| read_or_make(path)).transpose())?;
         let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage, note.back.clone())).unwrap_or_default();
         let (id, lineage, back) = gather(group, &mine)?.swap_remove(0);
-        // Where levels lie that this job has not, rank 0 alone has to know.
+        // Only rank 0 needs the directories of levels that this job lacks.
         let within = read.map(|note| note.within).unwrap_or_default();
         Ok(NoteFile { space: path.to_owned(), said: LevelsNote { id, lineage, within, back } })
     }
 
-    /// The highest lineage that any of the levels was opened with.
+    /// The highest lineage with which any of the levels was opened.
     pub(super) fn lineage(&self) -> u64 {
         self.said.lineage
     }
 
-    /// What rollbacks have left out, wherever it lies.
+    /// The revisions that rollbacks discarded, on any level.
     pub(super) fn back(&self) -> &[GoneBack] {
         &self.said.back
     }
 
-    /// Says of `level` that its directories lie in these.
+    /// Records the parent directories of `level`.
     pub(super) fn lies_within(&mut self, level: LevelKind, directories: Vec<PathBuf>) {
         self.said.within.insert(level, directories);
     }
 
-    /// Notes that a job begins `lineage`, before it saves anything: a level that is out of sight then is known by it to be
-    /// older. `InUse` if a rollback has come to its end since the note was read. Collective.
+    /// Notes that a job begins `lineage`, before the job saves anything. A level that is out of sight now is thereby
+    /// known to be older. `InUse` if a rollback has ended since the note was read. Collective.
     pub(super) fn begin(&mut self, group: &dyn Group, lineage: u64) -> Result<()> {
         self.said.lineage = lineage;
         let written = if group.rank() == 0 { self.write() } else { Ok(()) };
@@ -187,7 +190,7 @@ impl NoteFile {
     }
 
     fn write(&self) -> Result<()> {
-        // The levels are locked by now, and were not when the note was read.
+        // The levels are locked now, but were not when the note was read.
         if LevelsNote::of_space(&self.space)?.is_some_and(|now| now.back != self.said.back) {
             let holder = ", a rollback that has ended meanwhile; start it again".to_owned();
             return Err(Error::InUse { path: printable_path(&self.space), holder });
@@ -210,14 +213,13 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     })
 }
 
-/// The end of the directory's name: ranks that are told to be nodes of their own have memory of their own.
+/// The end of the directory's name. Ranks that `MAINSTAY_NODE` declares separate nodes have separate memory.
 fn label() -> Option<u32> {
     let label = std::env::var_os("MAINSTAY_NODE").filter(|label| !label.is_empty())?;
     let hash = hash(label.as_bytes());
     Some(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]))
 }
 
-/// The note of `space`; one is made if there is none.
 fn read_or_make(space: &Path) -> Result<LevelsNote> {
     if let Some(note) = LevelsNote::of_space(space)? {
         return Ok(note);
@@ -228,7 +230,8 @@ fn read_or_make(space: &Path) -> Result<LevelsNote> {
     LevelsNote::of_space(space)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
-/// Where this level lies of nodes of which the job has none, in a directory `within` that all ranks see. Collective.
+/// Directories of this level that belong to nodes outside this job. Empty unless all ranks see the same directories in
+/// `within`. Collective.
 fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<dyn Device>>> {
     let nodes = gather(group, &label())?;
     let is_other = |path: &PathBuf| {
@@ -240,13 +243,13 @@ fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<
     found.sort();
     let names: Vec<&str> = found.iter().filter_map(|path| name_of(path)).collect();
     let told = hash(names.join("/").as_bytes());
-    // Ranks that see other directories there have disks of their own.
+    // Ranks that see different directories have separate disks.
     let is_shared = gather(group, &told)?.iter().all(|other| *other == told);
     let device = |path: PathBuf| Arc::new(Disk::existing(&path)) as Arc<dyn Device>;
     Ok(if is_shared { found.into_iter().map(device).collect() } else { Vec::new() })
 }
 
-/// Makes a directory of this user alone, or checks that the one that is there is such.
+/// Makes a directory for this user alone, or checks that the existing one is such.
 fn make_own(directory: &Path) -> Result<()> {
     let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
     if let Some(within) = directory.parent() {
@@ -259,7 +262,7 @@ fn make_own(directory: &Path) -> Result<()> {
     check_own(directory)
 }
 
-/// Checks that the directory is one of this user alone.
+/// Checks that the directory belongs to this user alone.
 fn check_own(directory: &Path) -> Result<()> {
     let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
     let found = fs::symlink_metadata(directory).map_err(|e| failed("looking at", e))?;
@@ -271,16 +274,16 @@ fn check_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a level, or of a copy of it, and its directory if nothing else lies there. Files that cannot be
-/// removed stay, and are in nobody's way.
+/// Removes the files of a level or copy, and its directory if that is empty then. Files that cannot be removed stay,
+/// and do no harm.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
     let _ = fs::remove_dir(device.directory());
 }
 
-/// The same of a level in memory, with the copies beside it, whichever job has made them: a job that ends in order leaves
-/// nothing of them.
+/// Removes a level in memory and all copies beside it, of this job or an earlier one. A job that ends in order leaves
+/// none of them.
 pub(super) fn remove_with_copies(device: &dyn Device) {
     remove(device);
     let own = device.directory();
@@ -294,7 +297,7 @@ pub(super) fn remove_with_copies(device: &dyn Device) {
     }
 }
 
-/// What lies in the directory, as far as that can be seen.
+/// The paths in the directory that can be read.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     files::entries(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
@@ -308,7 +311,7 @@ mod tests {
     use super::*;
     use crate::group::Solo;
 
-    /// The job went on from what the rollback had left out, and its note was written over.
+    /// The job went on from revisions that the rollback had discarded, and overwrote its note.
     #[test]
     fn a_rollback_that_ends_while_a_job_opens_is_not_forgotten() {
         let space = tempfile::TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! What a session is to have before it is open: its levels, and where they come from.
+//! The plan for a session before it is open: its levels, or the path from which they follow.
 
 use crate::{device::Device, space::LevelKind};
 use std::{
@@ -6,40 +6,41 @@ use std::{
     sync::Arc,
 };
 
-/// A level that a session is to have.
+/// A level for a session to open.
 #[derive(Debug, Clone)]
 pub struct LevelPlan {
     pub kind: LevelKind,
     pub device: Arc<dyn Device>,
-    /// Revisions whose number is a multiple of this go to the level; 0: none does.
+    /// Every revision with a number divisible by this goes to the level; 0: none.
     pub every: u32,
-    /// How many complete revisions are kept on the level, at least 1.
+    /// Complete revisions kept on the level, at least 1.
     pub keep: u32,
-    /// Where this rank keeps the copies of other ranks' shards, one device for each copy beside the one of the shard's own
-    /// rank: each a place on this rank's node.
+    /// Places on this rank's node for copies of other ranks' shards, one device for each copy. The shard in its owner's
+    /// place does not count.
     pub copies: Vec<Arc<dyn Device>>,
-    /// Where copies of earlier jobs lie, and none are made any more: they are read, and go once there is something newer.
+    /// Places of copies that earlier jobs made. They are read, but get no new copies. They are removed once a newer
+    /// revision is there.
     pub former: Vec<Arc<dyn Device>>,
 }
 
 impl LevelPlan {
-    /// How many places it has, its copies included.
+    /// The number of places, including copies.
     pub(super) fn places(&self) -> usize {
         1 + self.copies.len() + self.former.len()
     }
 }
 
-/// What a session was opened by, and is opened by again when it goes on without ranks that have failed.
+/// The source of a session's levels. A recovery opens the session from it again.
 #[derive(Clone)]
 pub(super) enum Whence {
-    /// The directory of the farthest level; the settings say where the others lie.
+    /// The directory of the farthest level; the settings give the others.
     Path(PathBuf),
     /// The nearest level first.
     Levels(Vec<LevelPlan>),
 }
 
 impl Whence {
-    /// Where the session was opened by a path.
+    /// The path, if the session was opened by one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Whence::Path(path) => Some(path),

@@ -1,4 +1,4 @@
-//! What the program has said: what is to be saved, when, and what it has asked to read.
+//! The state that the program declared: the data to save, the times to save, and the data that it asked to read.
 
 use super::{begun::Begun, chosen::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
 use crate::{
@@ -15,43 +15,44 @@ use std::{
 };
 
 pub(super) struct Program {
-    /// The checkpoint that is between t1 and t2, if one is.
+    /// The checkpoint between t1 and t2, if any.
     pub(super) begun: Option<Begun>,
-    /// Whether the last checkpoint has failed, and its own call has said so on this rank.
+    /// Whether the last checkpoint failed, and its own call reported the error on this rank.
     pub(super) knows_failure: bool,
     pub(super) regions: Regions,
     pub(super) globals: Globals,
     /// The heap of the process, if this session saves it.
     pub(super) heap: Option<SavedHeap>,
     pub(super) notes: Notes,
-    /// Memory that the program had from Mainstay, by the names of its regions.
+    /// Memory that the program got from Mainstay, by region name.
     pub(super) allocated: BTreeMap<String, OwnMemory>,
-    /// The names of what of it an earlier call of the layout had, for which the next may allocate anew.
+    /// Names in `allocated` from an earlier call of the layout. The next call may allocate them anew.
     pub(super) laid_out_before: BTreeSet<String>,
-    /// How many steps are done of a program that runs in steps (`run`).
+    /// Completed steps of a program that runs in steps (`run`).
     pub(super) steps: Arc<AtomicU64>,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) tracing: Option<Tracing>,
-    /// By what the revision is divided that this session has begun or restored last.
+    /// The division of the revision that this session began or restored last.
     pub(super) divided: Divided,
     /// Whether this rank is to hold copies of other ranks' shards.
     pub(super) holds_copies: bool,
     pub(super) reading: Reading,
     /// Shards that the program may read until the next checkpoint begins; none before a restore.
     pub(super) shards: Shards,
-    /// What the program has found damaged in revisions that came back whole, by the level that they came from; the same on
-    /// all ranks.
+    /// Damage that the program found in revisions that Mainstay had restored without error, with the level of each. The
+    /// same on all ranks.
     pub(super) passed_over: Vec<PassedOver>,
-    /// Whether earlier jobs left revisions that this session has not read, and so may not push out.
+    /// Whether earlier jobs left revisions that this session has not read, and so may not remove.
     pub(super) unread: bool,
-    /// Why the next collective call is to do nothing; `None` if it is to go on.
+    /// The reason for which the next collective call does nothing. `None` if it may proceed.
     pub(super) refused: Option<Error>,
     pub(super) config: Config,
 }
 
 impl Program {
-    /// The program's state, for `call` to change. Refused once a checkpoint has begun, which has its items already.
+    /// The program's state, for `call` to change. Refused between `begin` and `checkpoint`, because the checkpoint has
+    /// its items already.
     pub(super) fn not_begun(&mut self, call: &str) -> Result<&mut Program> {
         if self.begun.is_none() {
             return Ok(self);
@@ -60,16 +61,16 @@ impl Program {
         Err(Error::argument(call, why))
     }
 
-    /// By what the state is divided that the job goes on from, as far as this rank knows.
+    /// The division of the state from which the job goes on, as far as this rank knows.
     pub(super) fn divided(&self) -> Divided {
         match self.divided {
-            // Of what is protected for the first time, or in between, a part may be missing.
+            // During the first calls of `protect`, or between two calls, some regions may be missing.
             Divided::Unknown if !self.regions.all().is_empty() => self.regions.divided(),
             known => known,
         }
     }
 
-    /// Finds out where all that is to be saved lies, at t1.
+    /// Finds the current places of everything to save, at t1.
     pub(super) fn look(&mut self) -> Result<()> {
         self.regions.look()?;
         self.look_at_heap()?;
@@ -79,14 +80,14 @@ impl Program {
         self.globals.note_addresses(&mut self.regions)
     }
 
-    /// The same for the bytes of a checkpoint that has begun.
+    /// As `look`, for the bytes of a checkpoint that has begun.
     pub(super) fn look_again(&mut self) -> Result<()> {
         self.regions.look_again()?;
         self.heap.as_ref().map_or(Ok(()), |heap| heap.look_again(&self.regions))?;
         self.globals.note_addresses(&mut self.regions)
     }
 
-    /// The same before all are filled.
+    /// As `look`, before the regions are filled.
     pub(super) fn look_to_fill(&mut self) -> Result<()> {
         self.regions.look_to_fill()?;
         self.regions.check_writable()?;
@@ -96,12 +97,13 @@ impl Program {
         self.globals.note_addresses(&mut self.regions)
     }
 
-    /// Finds out which memory the heap has now.
+    /// Finds the memory that the heap has now.
     pub(super) fn look_at_heap(&mut self) -> Result<()> {
         self.heap.as_ref().map_or(Ok(()), |heap| heap.look(&mut self.regions))
     }
 
-    /// The regions that a shard with these `items` and `notes` is to fill: what is protected, and the heap as it was saved.
+    /// The regions to fill from a shard with these `items` and `notes`: the protected regions, and the heap as it was
+    /// saved.
     pub(super) fn to_fill(&self, items: &[Item], notes: &[Note], revision: u64) -> Result<Vec<Region>> {
         let mut regions = self.regions.all().to_vec();
         if let Some(heap) = &self.heap {
@@ -110,18 +112,18 @@ impl Program {
         Ok(regions)
     }
 
-    /// Makes room for the heap among `regions`, which is filled next.
+    /// Makes room for the heap among `regions`, which are filled next.
     pub(super) fn lay_out_heap(&self, regions: &[Region]) -> Result<()> {
         self.heap.as_ref().map_or(Ok(()), |heap| heap.lay_out(regions))
     }
 
-    /// Whether this program protects its variables or its heap, and a shard with these `notes` holds some: what one rank had is
-    /// no state of another.
+    /// Whether this program protects its variables or its heap, and a shard with these `notes` holds some. Such state
+    /// of one rank has no use on another.
     pub(super) fn is_all_in(&self, notes: &[Note]) -> bool {
         self.globals.are_in(notes) || self.heap.as_ref().is_some_and(|heap| heap.is_in(notes))
     }
 
-    /// Has regions whose size the program can change become as large as `items` were saved.
+    /// Resizes regions to the sizes of `items`, if the program can change their size.
     pub(super) fn resize(&mut self, items: &[Item]) -> Result<()> {
         self.regions.resize(items)?;
         self.globals.note_addresses(&mut self.regions)
@@ -131,12 +133,12 @@ impl Program {
         self.refused.get_or_insert(error);
     }
 
-    /// Whether the call that begins now may do anything. All ranks are told the error if it may not.
+    /// Whether the call that begins now may proceed. If not, all ranks get the error.
     pub(super) fn ready(&mut self) -> Result<()> {
         self.refused.take().map_or(Ok(()), Err)
     }
 
-    /// How far the stream `name` of the checkpoint that has begun was written.
+    /// Bytes written so far to the stream `name` of the checkpoint that has begun.
     pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
         match &self.begun {
             Some(Begun { staging, .. }) => {

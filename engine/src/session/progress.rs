@@ -1,4 +1,4 @@
-//! What is under way between the ranks goes on where the program says so, between its steps.
+//! Calls with which the program lets Mainstay work between its steps.
 
 use super::{
     changed::Changing,
@@ -12,13 +12,13 @@ use crate::{
 };
 
 impl Inner {
-    /// Moves on what is under way between this rank and others. An error if the session is over. Local, never waits.
+    /// Advances the exchange between this rank and others. An error means that the session is over. Local, never waits.
     pub(super) fn move_on(&mut self) -> Result<()> {
         self.epoch.over.clone().map_or(Ok(()), Err)?;
         self.progress().map(drop)
     }
 
-    /// A moment that the program names, between two ends of a step.
+    /// Marks a moment between two ends of a step.
     pub(super) fn tick(&mut self) -> Result<()> {
         self.epoch.over.clone().map_or(Ok(()), Err)?;
         let Program { tracing, regions, .. } = &mut self.program;
@@ -29,7 +29,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The program says that it will not write these bytes again before its next checkpoint.
+    /// Notes that the program will not write these bytes again before its next checkpoint.
     pub(super) fn settled(&mut self, name: &str, offset: u64, bytes: u64) -> Result<()> {
         let region = self.program.regions.all().iter().find(|region| region.description.name == name);
         let missing =
@@ -42,7 +42,7 @@ impl Inner {
                 format!("{bytes} bytes from byte {offset} of region {name:?}, which has {all}; give bytes that it has");
             return Err(Error::argument("settled", why));
         }
-        // What is followed may have grown since it was last asked for, and what came then has not been looked at.
+        // A followed region may have grown since `look` was last called. The new bytes have no known place yet.
         let known = bytes.min(all.saturating_sub(offset));
         if let Some(early) = early(&mut self.means.changing).filter(|_| known > 0) {
             early.settled(region, offset, known);
@@ -50,7 +50,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What saving early has come to.
+    /// Statistics of the speculative saving.
     pub(super) fn speculation(&mut self) -> Speculation {
         let off = || Speculation {
             off: "nothing was asked to be saved early, or nothing can be".to_owned(),
@@ -60,7 +60,6 @@ impl Inner {
     }
 }
 
-/// What is saved early, if anything.
 pub(super) fn early(changing: &mut Option<Changing>) -> Option<&mut Early> {
     changing.as_mut()?.early.as_mut()
 }

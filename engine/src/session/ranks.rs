@@ -1,7 +1,7 @@
-//! The ranks of a session, and what it takes to talk to them.
+//! The ranks of a session, and the right to talk to them.
 //!
-//! What must hold: only an [`Entered`] gives access to the other ranks for a collective, and only the all-reduce in which
-//! all ranks have made the same call hands one out.
+//! Invariant: only an [`Entered`] gives access to the other ranks for a collective. Only the all-reduce in which all
+//! ranks have made the same call creates one.
 
 use super::{agreement::Agreement, copies::Post};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// The ranks of the session. Who they are is known to all; talking to them takes an [`Entered`].
+/// The ranks of the session. Their numbers are public; a collective needs an [`Entered`].
 pub(super) struct Ranks(Box<dyn Group>);
 
 /// Proof that all ranks are in the same call.
@@ -29,7 +29,7 @@ impl Ranks {
         self.0.size()
     }
 
-    /// The ranks that go on: collective among those that have not failed, wherever each of them is.
+    /// The ranks that go on after a failure. Collective among the ranks that are left, from any call.
     pub(super) fn going_on(&self, divided: Divided) -> Result<Box<dyn Group>> {
         self.0.shrink(divided)
     }
@@ -39,15 +39,15 @@ impl Ranks {
         post.end(&*self.0);
     }
 
-    /// The ranks of which this one knows that they have failed.
+    /// The ranks that this rank knows to have failed.
     pub(super) fn failed(&self) -> Vec<usize> {
         self.0.failed().unwrap_or_default()
     }
 
-    /// An error if ranks have failed as far as this one knows.
+    /// Fails if this rank knows of failed ranks.
     pub(super) fn check(&self) -> Result<()> {
         match self.0.failed() {
-            // Such a group never goes on without them.
+            // Such a group never goes on without failed ranks.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
             Ok(failed) if failed.is_empty() => Ok(()),
             Ok(failed) => {
@@ -58,7 +58,7 @@ impl Ranks {
         }
     }
 
-    /// Meets the other ranks in the all-reduce of a call. The entry is there if all of them make the same one. Collective.
+    /// Meets the other ranks in the all-reduce of a call. Returns an entry if all ranks make the same call. Collective.
     pub(super) fn meet(&self, mine: Agreement) -> Result<(Agreement, Option<Entered>)> {
         let told = mine.reach(&*self.0)?;
         Ok((told, told.call.is_so().then_some(Entered(()))))
@@ -69,13 +69,12 @@ impl Ranks {
         !self.0.can_wait_eagerly()
     }
 
-    /// What all ranks told each other says whether they wait eagerly from here on.
+    /// Sets whether this rank waits eagerly from now on, as the ranks agreed.
     pub(super) fn wait_eagerly(&self, _: &Entered, eagerly: bool) {
         self.0.wait_eagerly(eagerly);
     }
 
-    /// The names of the calls that ranks have made which know that those are not the same: `mine` is this rank's.
-    /// Collective.
+    /// The names of the calls that the ranks made, once all know that these differ. `mine` is this rank's. Collective.
     pub(super) fn names_of_calls(&self, mine: &str) -> Result<Vec<String>> {
         gather(&*self.0, &mine.to_owned())
     }
@@ -85,7 +84,7 @@ impl Ranks {
         &*self.0
     }
 
-    /// The ranks for messages between one and the one that writes for it; never for a collective.
+    /// The ranks for messages between the owner and the holder of a copy; never for a collective.
     pub(super) fn between_two(&self) -> &dyn Group {
         &*self.0
     }

@@ -1,6 +1,6 @@
-//! Reading the streams of the revision that was restored.
+//! Reads the streams of the restored revision.
 //!
-//! What must hold: nothing is read once a checkpoint has begun, as its root may free these blocks.
+//! Invariant: nothing is read once a checkpoint has begun, because its root may free these blocks.
 
 use crate::{
     error::{Error, Result, named},
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What `read` reads from.
+/// The source of `read`.
 #[derive(Default)]
 pub(super) enum Reading {
     #[default]
@@ -20,9 +20,9 @@ pub(super) enum Reading {
     /// The space held nothing.
     Nothing,
     Restored(Box<Streams>),
-    /// The revision was saved by this many ranks, not as many as there are: nobody can say which streams are whose.
+    /// Another number of ranks, this one, saved the revision. The present ranks have no streams of their own in it.
     OfOtherRanks(usize),
-    /// A checkpoint has begun since.
+    /// A checkpoint has begun since the restore.
     Over,
 }
 
@@ -38,7 +38,7 @@ struct Stream {
 }
 
 impl Reading {
-    /// The streams of this rank's shard, whose manifest was checked.
+    /// The streams of this rank's shard, from its verified manifest.
     pub(super) fn of(revision: u64, portion: Portion, manifest: Manifest) -> Reading {
         let blocks = BlockReader::new(portion, &manifest);
         let streams = manifest.items.into_iter().filter(|item| item.kind == ItemKind::Stream);
@@ -80,8 +80,8 @@ impl Reading {
         }
     }
 
-    /// The streams that came back; `None` if there was nothing to restore. Refused, by the name of `call`, if nothing
-    /// can be read now.
+    /// The restored streams; `None` if there was nothing to restore. If nothing can be read now, the error names
+    /// `call`.
     fn restored(&mut self, call: &str) -> Result<Option<&mut Streams>> {
         let why = match self {
             Reading::Restored(streams) => return Ok(Some(streams)),

@@ -1,8 +1,8 @@
-//! The record of a checkpoint: what it saved, and how long that took.
+//! The record of a checkpoint: sizes and times.
 
 use crate::space::format::PhaseRecord;
 
-/// What a checkpoint saved on this rank, and how long that took.
+/// The size of a checkpoint on this rank, and the times of its phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     pub revision: u64,

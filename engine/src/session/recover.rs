@@ -1,8 +1,8 @@
-//! Going on after ranks have failed: the session is opened again, in the same process, for the ranks that are left and
-//! for those that take the places of the others (paper 002, section 4.2).
+//! Goes on after ranks have failed: opens the session again, in the same process. The surviving ranks and those that
+//! replace the failed ones open it together (paper 002, section 4.2).
 //!
-//! What must hold: a rank that takes another's place comes out of the ordinary opening, and meets there those that
-//! recover; what the program has protected stays protected.
+//! Invariants: a replacing rank comes out of the ordinary opening, and meets the recovering ranks there. All protected
+//! regions stay protected.
 
 use super::{
     epoch::Epoch,
@@ -26,19 +26,19 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What a recovery has changed.
+/// The changes that a recovery made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The ranks that have failed, by the numbers that they had, in ascending order.
+    /// The failed ranks by their former numbers, in ascending order.
     pub lost: Vec<usize>,
-    /// How many ranks there were.
+    /// Number of ranks before the failure.
     pub ranks_before: usize,
-    /// How many there are now.
+    /// Number of ranks now.
     pub ranks: usize,
 }
 
 impl Inner {
-    /// Opens a session; if ranks fail meanwhile and the job is to go on without them, for those that are left.
+    /// Opens a session. If ranks fail meanwhile and the job goes on without them, opens it for the ranks that are left.
     /// Collective.
     pub(super) fn open(
         mut group: Box<dyn Group>,
@@ -46,7 +46,7 @@ impl Inner {
         config: &Config,
         mut remains: Remains,
     ) -> Result<Inner> {
-        // Each failure costs a rank, and what else may go wrong with a group comes to an end, too.
+        // Each failure costs a rank. The limit also ends the loop if a group keeps failing otherwise.
         let mut tries = group.size() + 1;
         let divided = remains.before.map_or(Divided::Unknown, |before| before.divided);
         loop {
@@ -59,15 +59,15 @@ impl Inner {
             if config.recovery == config::Recovery::Off || error.kind() != ErrorKind::GroupFailed || tries == 0 {
                 return Err(error);
             }
-            // Why the ranks cannot go on says less than what has failed.
+            // The first failure says more than the reason why the ranks cannot go on.
             group = failed.shrink(divided).map_err(|_| error)?;
         }
     }
 
-    /// Tells those who look from outside, `mainstay run` and the user that the job has gone on after a failure: called on all
+    /// Reports to status, journal, `mainstay run` and the user that the job has gone on after a failure. Called on all
     /// ranks once the program has its state back. Local.
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
-        // `mainstay run` says it where it is told.
+        // If `mainstay run` gets the report, it prints the message itself.
         if !self.report.as_ref().is_some_and(|report| report.recovered(&recovery)) {
             remark(self.epoch.group.rank(), &recovery.told());
         }
@@ -110,7 +110,7 @@ impl Inner {
             regroup_ns,
             divided: program.divided(),
         });
-        // All that the old session has under way ends here, but for its locks, which are the new one's.
+        // The old session's pending work ends here. Its locks pass to the new session.
         program.begun = None;
         levels.give_up_feeding();
         let Epoch { post, group: failed, .. } = epoch;
@@ -150,14 +150,14 @@ impl Inner {
 }
 
 impl Program {
-    /// From now on this is what the program said `before`.
+    /// Takes over the program's state from the session `before` the failure.
     fn take_over(&mut self, before: Program) {
         let Program { regions, globals, heap, notes, allocated, steps, outputs, due, divided, passed_over, .. } =
             before;
         (self.divided, self.passed_over, self.allocated, self.steps) = (divided, passed_over, allocated, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         self.heap = heap;
-        // Who has raised the signal before is still waiting.
+        // A raised signal still waits for its checkpoint.
         (self.due.step, self.due.tally, self.due.signal) = (due.step, due.tally, due.signal);
         self.due.all_times_put_off = due.all_times_put_off;
     }

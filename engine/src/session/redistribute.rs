@@ -1,7 +1,7 @@
-//! Restores a revision to another number of ranks than saved, or to other boxes of the global arrays: the ranks tell
-//! each other what the shards hold, and each fills its regions from those that have its cells.
+//! Restores a revision to another number of ranks than saved, or to other boxes of the global arrays. The ranks
+//! exchange the contents of their shards. Each rank fills its regions from the shards that have its cells.
 //!
-//! What must hold: nothing is filled before every rank knows where all of its bytes come from.
+//! Invariant: nothing is filled before every rank knows the source of all its bytes.
 
 use super::{
     brought::{Beside, OwnShard, ToldShards, WantedShards},
@@ -31,7 +31,7 @@ use std::{
 };
 
 impl Level {
-    /// Like `restore_one`, for a revision whose shards are not those of the present ranks. Collective.
+    /// Like `restore_one`, for a revision with shards that do not match the present ranks. Collective.
     pub(super) fn redistribute(
         &self,
         group: &dyn Group,
@@ -39,7 +39,7 @@ impl Level {
         candidate: &Complete,
     ) -> Result<Attempted<Back>> {
         let told = lock(&self.told).take();
-        // What was lacking has come: all have told each other before.
+        // The missing shards have come; the ranks exchanged the contents in the first attempt.
         let told = match told {
             Some(told) => Ok(told),
             None => self.tell_shards_to_all(group, program, candidate)?,
@@ -49,7 +49,7 @@ impl Level {
             Err(flaws) => return Ok(Err(flaws)),
         };
         agree(group, self.check_own(group, program, candidate, &shards))?;
-        // A program that grows has one size for each rank, or all ranks have the same, or a box.
+        // A program that grows has one size for each rank, or all ranks have the same size, or a box.
         let own_shard = shards.get(group.rank()).or(shards.first());
         agree(group, own_shard.map_or(Ok(()), |saved| program.resize(&saved.items)))?;
         let to_fill = |saved: &SavedShard| program.to_fill(&saved.items, &saved.notes, candidate.key.number);
@@ -60,13 +60,14 @@ impl Level {
             path: &self.device.path(),
             revision: candidate.key.number,
             shards: &shards,
-            // What a copy has comes to whoever needs it.
+            // Shards of a copy are sent to the ranks that need them.
             in_sight: if self.told_of.is_some() {
                 (0..candidate.shards).collect()
             } else {
                 portions.keys().copied().collect()
             },
-            // Not those of which parts came: the same is chosen when these are here as when they were asked for.
+            // Shards of which only parts came do not count: the choice must be the same as when the parts were
+            // requested.
             at_hand: portions.keys().copied().collect(),
             contents: &contents,
             rank: group.rank() as u32,
@@ -112,7 +113,7 @@ impl Level {
         Ok(Ok(Back { seen: portions, ..back }))
     }
 
-    /// An error if the program's own variables, or its heap, would go to another number of ranks.
+    /// Fails if the program's own variables, or its heap, would go to another number of ranks.
     fn check_own(
         &self,
         group: &dyn Group,
@@ -135,7 +136,7 @@ impl Level {
         })
     }
 
-    /// All ranks tell each other what the shards of `candidate` hold. Collective.
+    /// All ranks exchange the contents of the shards of `candidate`. Collective.
     pub(super) fn tell_shards_to_all(
         &self,
         group: &dyn Group,
@@ -159,8 +160,8 @@ impl Level {
         Ok(contents.map(|contents| ToldShards { own, shards, contents }))
     }
 
-    /// The shards of `candidate` of which this rank tells the others: those that it was told to, or those in the portions
-    /// that this rank looks after.
+    /// The shards of `candidate` that this rank describes to the others: those assigned to it, or those in the portions
+    /// of this rank.
     fn told_shards(&self, candidate: &Complete) -> Result<Vec<OwnShard>> {
         let mut found = self.told_of.clone().unwrap_or_default();
         if self.told_of.is_none() {
@@ -180,7 +181,7 @@ impl Level {
         found.into_iter().map(read).collect()
     }
 
-    /// The shards of `candidate` that this rank can read: those that were brought here, or those in all portions of the
+    /// The shards of `candidate` that this rank can read: those that it received, or those in all portions of the
     /// layout that it sees.
     fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
         if let Some(told_of) = &self.told_of {
@@ -197,7 +198,7 @@ impl Level {
         let mut portions: BTreeMap<u32, Portion> =
             layouts.flat_map(LayoutFile::portions).map(|portion| (portion.rank(), portion)).collect();
         if portions.len() < candidate.shards as usize {
-            // Of a layout that this session has made each rank has opened its own file alone.
+            // In a layout that this session made, each rank has opened only its own file.
             let all = self.files_of_others(candidate.layout);
             all.iter().flat_map(LayoutFile::portions).for_each(|portion| {
                 portions.entry(portion.rank()).or_insert(portion);
@@ -207,7 +208,7 @@ impl Level {
         portions.into_iter().filter_map(|(rank, portion)| Some((rank, (portion, entry(rank)?)))).collect()
     }
 
-    /// The files of a layout that are in sight and not open yet. Of one that cannot be read the shards are out of sight.
+    /// The files of a layout that are in sight and not open yet. If a file cannot be read, its shards are out of sight.
     fn files_of_others(&self, layout: [u8; 16]) -> Vec<LayoutFile> {
         let device = &*self.device;
         let is_open = |name: &String| self.layouts.iter().any(|layout| layout.name == *name);
@@ -216,14 +217,15 @@ impl Level {
         opened.filter(|file| file.header.layout_id == layout && !file.is_cut()).collect()
     }
 
-    /// The shards of which parts were brought here.
+    /// The shards of which this rank received parts.
     fn seen_in_part(&self) -> BTreeMap<u32, (Portion, Entry)> {
         let parts = self.parts.iter();
         parts.map(|parts| (parts.entry.shard, (parts.portion.clone(), parts.entry.clone()))).collect()
     }
 }
 
-/// Refuses a shard that is another than the one that was told of: this rank may read it elsewhere, where it lies otherwise.
+/// Refuses a shard that differs from the description that another rank gave: this rank may read a copy of it in another
+/// place.
 fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[SavedShard]) -> Result<()> {
     let told = shards.get(entry.shard as usize);
     let is_it = |told: &SavedShard| {
@@ -240,8 +242,9 @@ fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[S
     Err(portion.refuse(Refusal::Damaged("it is not the one that another rank has told of".into()), "manifest"))
 }
 
-/// Hashes of the items that count as the same on all ranks if their bytes are, as was said when they were saved, or as this rank
-/// or another says now of the items in `said`. Empty if as many ranks saved them, or one alone. Collective.
+/// Hashes of the items that count as the same on all ranks if their bytes are equal. The program said so of an item
+/// when it saved, or some rank says so now (`said`). Empty if the number of ranks is the same, or one rank saved the
+/// revision. Collective.
 fn contents(
     group: &dyn Group,
     said: Vec<String>,
@@ -285,7 +288,7 @@ fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
     Back { notes, reading, seen: BTreeMap::new() }
 }
 
-/// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.
+/// The parts of all ranks, united. If any rank found flaws: all flaws.
 fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
     let (mut all, mut flaws) = (Vec::new(), Flaws::default());
     for told in told {

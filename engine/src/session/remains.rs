@@ -1,4 +1,4 @@
-//! What is left of a session for the one that goes on with it after a failure, and what all ranks know of that.
+//! The remains of a session for its successor after a failure, and the facts about them that all ranks share.
 
 use super::{diary::Diary, locking::KeptLocks, telling::Past};
 use crate::{
@@ -9,24 +9,24 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A variable that processes have which were started in the place of others.
+/// An environment variable of processes that were started to replace others.
 const STARTED: &str = "MAINSTAY_RUN_REPLACES";
 
-/// What a rank that goes on brings along from before the failure.
+/// The facts that a surviving rank brings along from before the failure.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Before {
     pub(super) rank: u32,
     pub(super) ranks: u32,
-    /// Of the lineage under which it saved.
+    /// The number of the lineage under which it saved.
     pub(super) lineage: u64,
     /// The number that its next revision would have got.
     pub(super) next_number: u64,
     /// The newest revision that it knows to be complete, on any level.
     pub(super) newest: Option<RevisionKey>,
-    /// The newest that was on its way to a farther level: it may be whole there, and nobody knows it.
+    /// The newest revision that was being copied to a farther level. It may be whole there without any rank knowing.
     pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
-    /// The step that the program last told.
+    /// The step that the program last gave to `due`.
     pub(super) step: u64,
     pub(super) noticed_unix_ns: u64,
     pub(super) regroup_ns: u64,
@@ -34,38 +34,40 @@ pub(super) struct Before {
     pub(super) divided: Divided,
 }
 
-/// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
+/// The remains of a session for its successor. Empty unless the opening is a recovery.
 #[derive(Default)]
 pub(super) struct Remains {
     pub(super) before: Option<Before>,
     /// Its locks, of all levels.
     pub(super) kept: KeptLocks,
-    /// What rank 0 has told.
+    /// Rank 0: the status before the failure.
     pub(super) past: Option<Past>,
-    /// What rank 0 has noted and not written.
+    /// Rank 0: the journal entries not yet written.
     pub(super) diary: Option<Diary>,
     /// This rank is to hold no copies of others.
     pub(super) holds_none: bool,
 }
 
-/// What all ranks know of those that go on; of an opening that is no recovery, nothing.
+/// The facts about the surviving ranks, known to all ranks. Empty unless the opening is a recovery.
 #[derive(Debug, Default)]
 pub(super) struct GoingOn {
     pub(super) recovering: Option<Recovery>,
-    /// Whether any has locks from before: in an opening that failed, all that knew of the job may have been lost.
+    /// Whether any rank has locks from before. In an opening that failed, all ranks that knew of the job may have been
+    /// lost.
     pub(super) has_locks: bool,
-    /// The highest of all.
+    /// The highest of all ranks.
     pub(super) lineage: u64,
     pub(super) next_number: u64,
     pub(super) newest: Option<RevisionKey>,
     pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
-    /// Where rank 0 is new: the recoveries that nobody has written down.
+    /// If rank 0 is new: the recoveries that are not in the journal yet.
     pub(super) untold: Vec<Recovery>,
 }
 
 impl GoingOn {
-    /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
+    /// Finds out which ranks go on, and which are new. `spares` is the number of spares at the first opening.
+    /// Collective.
     pub(super) fn find(group: &dyn Group, remains: &Remains, spares: u32) -> Result<GoingOn> {
         let mine = (remains.before, remains.kept.has_any(), was_started());
         let told: Vec<(Option<Before>, bool, bool)> = gather(group, &mine)?;
@@ -84,7 +86,7 @@ impl GoingOn {
             failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
             way: match () {
                 () if ranks < ranks_before => Way::Shrunk,
-                // Spares that are left may have died.
+                // Spares that were left may have died.
                 () if started > 0 || new > spares => Way::Spawned,
                 () => Way::Spare,
             },
@@ -107,13 +109,13 @@ impl GoingOn {
     }
 }
 
-/// Whether this process was started to take the place of a rank that failed: the fronts mark it.
+/// Whether this process was started to replace a failed rank. The front ends set the variable.
 fn was_started() -> bool {
     std::env::var_os(STARTED).is_some()
 }
 
-/// What a new rank 0 has to tell for the one that has failed, of which the first rank that was there before has kept
-/// account. `told`: who was there. Collective.
+/// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank has kept them.
+/// `told` shows which ranks were there before. Collective.
 fn untold(group: &dyn Group, told: &[Option<Before>], remains: &Remains) -> Result<Vec<Recovery>> {
     let Some(first) = told.iter().position(Option::is_some).filter(|first| *first > 0) else { return Ok(Vec::new()) };
     let since = remains.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());

@@ -1,17 +1,19 @@
-//! What rank 0 tells `mainstay run`, which may have started the job: words that end with a zero byte, in the file that an
-//! environment variable names. Nothing depends on anybody reading them.
+//! Messages of rank 0 to `mainstay run`, if that started the job. They are words that end with a zero byte, in the file
+//! that an environment variable names. Nothing depends on a reader.
 //!
-//! | word | says |
+//! | word | meaning |
 //! |---|---|
 //! | PATH | a session is about to open the space PATH |
-//! | `opened` PATH | it is open |
+//! | `opened` PATH | the space is open |
 //! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
-//! | `checkpoint` LINEAGE NUMBER NS PATH | one was taken, for which the program waited so long; whether it is complete is told later |
-//! | `restored` LINEAGE NUMBER NS PATH | a revision came back, which took so long |
-//! | `recovered` RECOVERY PATH | it went on after a failure: RECOVERY is what the journal says of that, without spaces and slashes; rank 0 says nothing of it then |
-//! | `end` NUMBER PATH | a session that is closed in a rehearsal has saved its end as this revision |
-//! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
-//! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
+//! | `checkpoint` LINEAGE NUMBER NS PATH | a checkpoint was taken, with this perceived time; a later word says if it is
+//! complete |
+//! | `restored` LINEAGE NUMBER NS PATH | a revision was restored, in this time |
+//! | `recovered` RECOVERY PATH | the job went on after a failure; RECOVERY is its journal entry without spaces and
+//! slashes; rank 0 prints no remark then |
+//! | `end` NUMBER PATH | a session closed in a rehearsal has saved its end as this revision |
+//! | `closed` PATH | all ranks have ended the session, even if its last revision failed |
+//! | `left` PATH | ranks failed during the end, and nothing is lost; written by all ranks that are left |
 
 use crate::{commit::RevisionKey, ground::files::Open, printable::shortened, status::Recovery};
 use std::{
@@ -22,7 +24,7 @@ use std::{
 };
 
 const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
-/// How the system names what `mainstay run` makes for it (`memfd_create`).
+/// The system's name for the file that `mainstay run` makes (`memfd_create`).
 const MEMORY_FILE: &str = "/memfd:mainstay-run-report";
 
 pub(super) struct Report {
@@ -31,17 +33,17 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// `None` where nobody wants to be told. Of rank 0 alone.
+    /// `None` unless a reader is there. For rank 0.
     pub(super) fn begin(space: &Path) -> Option<Report> {
         let report = Report::find(space)?;
         report.tell("");
         Some(report)
     }
 
-    /// The same of a rank that takes the place of rank 0 in this.
+    /// As `begin`, for a rank that reports in place of rank 0.
     pub(super) fn find(space: &Path) -> Option<Report> {
         let file = Open::to_append().through_links().file(Path::new(&std::env::var_os(VARIABLE)?)).ok()?;
-        // On another machine than that of `mainstay run` the path may lead to any file of any process.
+        // On another machine than that of `mainstay run`, the path may lead to any file of any process.
         let name = read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         if !name.as_os_str().as_bytes().starts_with(MEMORY_FILE.as_bytes()) {
             return None;
@@ -65,7 +67,7 @@ impl Report {
         self.tell(&format!("restored {} {} {took_ns} ", key.lineage.number, key.number));
     }
 
-    /// Returns whether it could be told, so that `mainstay run` says it to the user.
+    /// Returns whether the word was written. If so, `mainstay run` informs the user.
     pub(super) fn recovered(&self, recovery: &Recovery) -> bool {
         self.tell(&format!("recovered {} ", recovery.clone().shortened(shortened).word()))
     }
@@ -83,7 +85,7 @@ impl Report {
     }
 
     fn tell(&self, what: &str) -> bool {
-        // A path may hold any byte but zero. One write, so that the words of coupled jobs do not mix.
+        // The word ends with zero because a path may hold any other byte. One write keeps words of coupled jobs apart.
         (&self.file).write_all(&[what.as_bytes(), self.space.as_os_str().as_bytes(), b"\0"].concat()).is_ok()
     }
 }

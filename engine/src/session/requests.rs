@@ -1,7 +1,7 @@
-//! Requests from outside, for a checkpoint, also one before which all objects leave a node: rank 0 looks for one when the
-//! ranks meet, and answers.
+//! Requests from outside for a checkpoint, and for objects to leave a node before it. Rank 0 looks for a request when
+//! the ranks meet, and answers it.
 //!
-//! What must hold: a request that cannot be read counts as none, and no failure here stops a job.
+//! Invariants: a request that cannot be read counts as none. No failure here stops a job.
 
 use crate::{
     device::Device,
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Stands in an answer for the lineage of the job until the job has looked for requests.
+/// The lineage in an answer until the job has looked for requests.
 const NOBODY: Lineage = Lineage { number: 0, id: [0; 16] };
 
 #[derive(Debug)]
@@ -22,19 +22,19 @@ pub(super) struct Listener {
     answered: Ticket,
     /// The request that waits for the next checkpoint.
     pending: Option<CheckpointRequest>,
-    /// What has come of its wish that a node be left.
+    /// The result of the request that objects leave a node.
     emptied: Emptied,
     announced: bool,
 }
 
 impl Listener {
-    /// Begins to listen on rank 0. `None` if the lock file cannot be opened: then nobody can ask.
+    /// Begins to listen on rank 0. `None` if the lock file cannot be opened; then no request can arrive.
     pub(super) fn begin(rank: usize, device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         if rank == 0 { Self::new(device, lineage) } else { None }
     }
 
-    /// Goes on listening under another lineage, which the next look tells. What was on its way is asked for again there: the
-    /// objects that were to leave a node may be on it.
+    /// Goes on listening under another lineage, which the next look announces. Forgets the pending request: it is read
+    /// again, because the new lineage may have objects on that node.
     pub(super) fn renew(&mut self, lineage: Lineage) {
         (self.lineage, self.announced) = (lineage, false);
         (self.pending, self.emptied) = (None, Emptied::No);
@@ -46,13 +46,13 @@ impl Listener {
         let answered = before.as_ref().map_or([0; 16], |answer| answer.ticket);
         let listener = Listener { blocks, lineage, answered, pending: None, emptied: Emptied::No, announced: false };
         if before.is_some() {
-            // An earlier job looked for requests; whether this one does, its first look will tell.
+            // An earlier job looked for requests. The first look of this job shows that it looks, too.
             listener.write(CheckpointAnswer { ticket: answered, lineage: NOBODY, number: 0, emptied: Emptied::No });
         }
         Some(listener)
     }
 
-    /// Whether someone waits for a checkpoint. The first call tells those who ask that the job looks.
+    /// Whether a request for a checkpoint waits. The first call announces to requesters that the job looks.
     pub(super) fn is_asked(&mut self) -> bool {
         if !self.announced {
             self.announced = true;
@@ -63,17 +63,17 @@ impl Listener {
         self.pending.is_some()
     }
 
-    /// The node that all objects are to leave before the next checkpoint, if someone waits for that.
+    /// The node that all objects are to leave before the next checkpoint, if a request says so.
     pub(super) fn node_to_leave(&self) -> Option<&str> {
         self.pending.as_ref().map(|request| request.node.as_str()).filter(|node| !node.is_empty())
     }
 
-    /// What came of that, to be told with the next checkpoint.
+    /// Notes the result of leaving the node. It is sent with the answer to the request.
     pub(super) fn has_emptied(&mut self, emptied: Emptied) {
         self.emptied = emptied;
     }
 
-    /// Answers the request that waits: the revision that was just begun is the one asked for.
+    /// Answers the waiting request with the revision that was just begun.
     pub(super) fn answer(&mut self, lineage: Lineage, number: u64) {
         let emptied = std::mem::take(&mut self.emptied);
         if let Some(CheckpointRequest { ticket, .. }) = self.pending.take() {
@@ -83,7 +83,7 @@ impl Listener {
     }
 
     fn write(&self, answer: CheckpointAnswer) {
-        // If this fails, whoever asked waits in vain, and says so; the job goes on.
+        // If this fails, the requester waits in vain and says so. The job goes on.
         let _ = self.blocks.write_answer(&answer);
     }
 }

@@ -1,4 +1,4 @@
-//! Bringing the program back to the newest complete revision, or to the one that it asks for.
+//! Restores the program to the newest complete revision, or to a given one.
 
 use super::{
     choice::{Choices, ask_for_one},
@@ -31,28 +31,27 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What `restore` brought back.
+/// The result of `restore`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub revision: u64,
     /// The step that the program had last given to `due` when it saved the revision; `None` if it had given none.
     pub step: Option<u64>,
-    /// What was damaged or could not be read: parts of the space, and newer revisions that were passed over for this
-    /// one.
+    /// Damaged or unreadable parts of the space, and newer revisions that were passed over for this one.
     pub skipped: Vec<String>,
-    /// The notes of this rank's program, by name; of a revision of another number of ranks, the notes of rank 0.
+    /// The notes of this rank's program, by name. If another number of ranks saved the revision, the notes of rank 0.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What a restore brings back besides regions and output files.
+/// The results of a restore besides regions and output files.
 pub(super) struct Back {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
-    /// Shards of a revision that was shared out, which this rank sees or was brought.
+    /// Shards of a redistributed revision that this rank sees or has received.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
 }
 
-/// What came of trying the revisions that were found.
+/// The outcome of the attempts on the revisions that were found.
 struct Tried {
     found: Choices,
     came: Option<(Chosen, Back)>,
@@ -60,34 +59,34 @@ struct Tried {
 }
 
 impl Inner {
-    /// `revision`: the only one that is tried; the newest that can be read whole if none was asked for.
+    /// Tries only `revision` if given, otherwise the newest revision that can be read whole.
     pub(super) fn restore(&mut self, revision: Option<u64>) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.look_to_fill());
         let kept = self.program.globals.keep(&self.program.regions);
         let begun = Instant::now();
         let restored = self.restore_one_of(revision, ready);
-        // The regions of the heap are those that came back with it.
+        // The heap's regions are now those of the restored heap.
         let restored = self.program.look_at_heap().and(restored);
         let has_filled = matches!(restored, Ok(Some(_)));
         if let Some(stale) = self.program.globals.mend(&self.program.regions, kept, has_filled) {
             remark(self.epoch.group.rank(), &stale);
         }
         self.tell_recovery(&restored, begun);
-        // The program is back at a checkpoint: the time until the next one begins here.
+        // The program is back at a checkpoint: the interval starts anew here.
         self.program.due.begin(Instant::now());
-        // The pool is made only now, as making it would have slowed the reads down.
+        // The pool is allocated only now, because that would have slowed the reads.
         self.means.begin_pool(&self.program.regions);
         self.means.touch(&self.levels, TouchOrder::BeginningFirst);
         restored
     }
 
-    /// Where this restore ends a recovery, tells of it.
+    /// Reports the recovery that this restore ends, if any.
     fn tell_recovery(&mut self, restored: &Result<Option<Restored>>, begun: Instant) {
         let (Some(mut recovery), Ok(restored)) = (self.recovering.take_if(|_| restored.is_ok()), restored) else {
             return;
         };
         recovery.parts.state_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(recovery.parts.copies_ns);
-        // Clocks of ranks differ, and the longest regrouping counts.
+        // The clocks of ranks differ, and the longest regrouping counts.
         let named = recovery.parts.named().iter().map(|(_, ns)| ns).sum();
         recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns).max(named);
         recovery.lineage = self.epoch.lineage.number;
@@ -105,9 +104,9 @@ impl Inner {
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         refuse_shared(self.epoch.group.with(&entry), &mut self.program.outputs)?;
         let mut tried = self.try_newest(&entry, revision);
-        // Those that a failure keeps waiting come to nothing that is agreed on next.
+        // After a group failure no further agreement is possible.
         if self.later.is_some() && !matches!(tried, Err(Error::GroupFailed { .. })) {
-            // Ranks may have failed at different things.
+            // Ranks may have different errors.
             let mut lacks = [tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()).into()];
             self.epoch.group.with(&entry).all_max(&mut lacks)?;
             if lacks != [0] {
@@ -122,14 +121,14 @@ impl Inner {
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped, found.has_flaws());
-            // A job that begins is told before its first step that it cannot save itself.
+            // A new job learns before its first step if it cannot save.
             self.make_ahead(&entry)?;
             return Ok(None);
         };
         let revision = chosen.complete;
         self.program.shards = Shards::find(&self.levels, &chosen, back.seen);
-        // Revisions that were passed over are kept no longer, nor are newer ones than was asked for; the one that was read
-        // whole is.
+        // The restored revision is kept. Revisions that were passed over are kept no longer, nor are revisions newer
+        // than the requested one.
         self.levels.go_back_to(&found, &chosen);
         self.program.divided = self.program.regions.divided();
         let level = self.levels.at(chosen.level);
@@ -171,13 +170,13 @@ impl Inner {
         Ok(Some(Restored { revision: revision.key.number, step, skipped, notes }))
     }
 
-    /// Has lost copies of the revision that was restored made again, and the portions for the next one. The program goes on
-    /// meanwhile: nothing that it waits for here is larger than a message. Collective.
+    /// Makes lost copies of the restored revision again, and the portions for the next one. The program goes on
+    /// meanwhile: here it waits only for small messages. Collective.
     fn make_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
         let is_touched = self.means.policy.is_in_portion();
         self.levels.iter_mut().for_each(|level| level.makes_later = is_touched && level.kind == LevelKind::Memory);
         let made = self.copy_again(entry, chosen);
-        // The state is back, and the program may go on with it: the checkpoint tells.
+        // The state is back, and the program may go on with it. The next checkpoint reports the error.
         if made.is_ok() {
             let _ = self.make_ahead(entry);
         }
@@ -185,8 +184,8 @@ impl Inner {
         made
     }
 
-    /// Tries revisions until one came back whole, or `revision` alone: the newest alone while there are levels that are not open yet, which may
-    /// have it if the open ones have not. Collective.
+    /// Tries revisions until one is restored whole, or only `revision` if given. While some levels are not open yet,
+    /// tries only the newest: they may have a revision that the open levels lack. Collective.
     fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
@@ -198,13 +197,13 @@ impl Inner {
         let mut poured = false;
         let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             match level.restore_one(group, &mut self.program, candidate) {
-                // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
+                // The regions already hold parts of a revision that was passed over. So this error is only a flaw of
                 // the candidate.
                 Err(error) if poured && error.kind() != ErrorKind::GroupFailed => {
                     Ok(Err(Flaws::found(vec![error.to_string()])))
                 }
                 came => {
-                    // Where shards are lacking nothing has been touched yet.
+                    // If shards are lacking, nothing has been filled yet.
                     poured |= !matches!(&came, Ok(Err(flaws)) if flaws.is_lacking());
                     came
                 }
@@ -214,8 +213,9 @@ impl Inner {
         Ok(Tried { found, came, skipped })
     }
 
-    /// Says why nothing came back where something is damaged, and where jobs before this one have had several levels: the memory
-    /// of their nodes goes with these, and a program that begins anew for that looks like one that began for the first time.
+    /// Remarks on the reason if nothing was restored, but something is damaged or earlier jobs had several levels. The
+    /// nodes' memory is lost with the nodes. A program that begins anew for that reason looks like one that begins for
+    /// the first time.
     fn remark_nothing_left(&mut self, skipped: Flaws, is_damaged: bool) {
         if !is_damaged && (self.levels.note.is_none() || self.epoch.lineage.number < 2) {
             return;
@@ -235,7 +235,7 @@ impl Inner {
 }
 
 impl Program {
-    /// A rank that has taken a lost one's place knows nothing of what the others have found damaged. Collective.
+    /// Shares the damage that the program found. A rank that replaces a lost one knows none of it. Collective.
     pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
         let told = gather(group, &self.passed_over)?;
         self.passed_over.clear();
@@ -248,13 +248,13 @@ impl Program {
     }
 }
 
-/// Whether another revision, or the same on another level, may come back where this one did not.
+/// Whether another revision, or the same on another level, may be restored after this error.
 fn is_of_revision(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight | ErrorKind::RevisionMissing)
 }
 
 impl Levels {
-    /// The step at which `chosen` was saved, as far as rank `rank` sees a shard of it; 0: unknown.
+    /// The step at which `chosen` was saved, if rank `rank` sees a shard of it; 0: unknown.
     fn step_of(&self, chosen: &Chosen, back: &Back, rank: usize) -> u64 {
         let own = self.at(chosen.level).shard(rank as u32, &chosen.complete);
         let shared = back.seen.values().map(|(_, entry)| entry.phases.step);
@@ -263,8 +263,8 @@ impl Levels {
 }
 
 impl Level {
-    /// Restores `candidate`. The inner error says why it is passed over, on whichever ranks; the outer one, the same on
-    /// all ranks, ends the search. Collective.
+    /// Restores `candidate`. The inner error says why it is passed over, on any ranks. The outer error, the same on all
+    /// ranks, ends the search. Collective.
     fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Result<Attempted<Back>> {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
@@ -296,7 +296,7 @@ impl Level {
         if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(flaws));
         }
-        // The revision was read whole on every rank: only now is it sure which lengths the files go back to.
+        // Every rank has read the revision whole. Only now are the lengths certain to which the files are cut.
         let pointers = match (&manifest, &regions) {
             (Ok(manifest), Ok(regions)) => check_pointers(regions, &manifest.annex.notes),
             _ => Ok(()),
@@ -310,14 +310,14 @@ impl Level {
         }))
     }
 
-    /// This rank's shard of `candidate`, which was saved by as many ranks: where it lies, and its manifest or the flaws
-    /// of that. Collective.
+    /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the
+    /// flaws found in it. Collective.
     pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
         if self.kind == LevelKind::Memory {
-            // It is read where it lies then. What cannot be mapped is read as from a disk.
+            // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();
         }
         let manifest = agree(group, split_flaws(portion.read_manifest(&kept.entry)))?;
@@ -325,8 +325,8 @@ impl Level {
     }
 }
 
-/// Verifies each rank's shard, and fills its `targets`; without targets the manifest alone counts. The inner error has
-/// the flaws of all ranks. Collective.
+/// Verifies each rank's shard, and fills its `targets`. Without targets, only flaws of the manifest count. The inner
+/// error has the flaws of all ranks. Collective.
 pub(super) fn pour_together(
     group: &dyn Group,
     portion: &Portion,
@@ -339,7 +339,7 @@ pub(super) fn pour_together(
         (Ok(manifest), Some(targets)) => {
             let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
             targets.fill_zeros();
-            // A block that cannot be read, however often it is tried, may be there in another revision.
+            // A block that stays unreadable may be readable in another revision.
             split_flaws(pour(portion, manifest, &sink))
         }
     };

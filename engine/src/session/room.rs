@@ -1,7 +1,8 @@
-//! Room for the next shard on each level that it goes to: looked for at t1, and agreed on once all ranks have told.
+//! Room for the next shard on each of its levels. Each rank looks for room at t1, and the ranks agree once all have
+//! reported.
 //!
-//! What must hold: all ranks decide alike which layouts are made and left, and which levels are passed over. A
-//! checkpoint waits and fails for the nearest level alone; a farther one that is busy, or has no room, is passed over.
+//! Invariants: all ranks decide alike which layouts are made and left, and which levels are passed over. A checkpoint
+//! waits only for the nearest level, and fails only if that fails. A farther level that is busy or full is passed over.
 
 use super::{
     agreement::LevelFacts,
@@ -21,50 +22,51 @@ use crate::{
     remark::remark,
 };
 
-/// How large the next shards are: this rank's own, and those whose portions it writes on a level.
+/// Sizes of the next shards: this rank's own, and those that it writes on a level.
 #[derive(Clone, Copy)]
 pub(super) struct ShardSizes<'a> {
     pub(super) own: &'a Size,
     pub(super) written: &'a [Size],
-    /// What of its own is to be written, if not all.
+    /// The part of its own shard to write, if not all.
     pub(super) planned: Option<&'a PlannedShard>,
-    /// Its own, with room to turn out to lead to older revisions while it is staged; if there is that much.
+    /// This rank's size with room for references to older revisions, which staging may find. Used if there is that much
+    /// room.
     pub(super) to_lead: Option<&'a Size>,
 }
 
 impl<'a> ShardSizes<'a> {
-    /// On a level on which each rank writes its own portion.
+    /// For a level on which each rank writes its own portion.
     pub(super) fn of_owner(own: &'a Size) -> ShardSizes<'a> {
         ShardSizes::of_writer(own, std::slice::from_ref(own))
     }
 
-    /// On a level on which ranks write portions of others.
+    /// For a level on which ranks write portions of others.
     pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> ShardSizes<'a> {
         ShardSizes { own, written, planned: None, to_lead: None }
     }
 }
 
-/// Looks for room in the current layout of a level, once more; the flag is `grows` of `Level::allocate`.
+/// Looks once more for room in the current layout of a level. The flag is `grows` of `Level::allocate`.
 type FindsRoom<'a> = dyn Fn(&Level, bool) -> Result<Option<Vec<Allocation>>> + 'a;
 
-/// What a rank has found on a level at t1.
+/// The room that a rank has found on a level at t1.
 pub(super) struct Room {
     found: Result<Option<Vec<Allocation>>>,
-    /// On rank 0: the holds, if they differ from those known.
+    /// On rank 0: the holds, if they differ from the known ones.
     holds: Option<Vec<Asked>>,
 }
 
-/// What a rank has to tell of a level at t1.
+/// A rank's report on a level at t1.
 pub(super) enum RoomSought {
     /// The revision does not go there.
     NoTurn,
-    /// The one before is still under way there: so it is said, even if it ends in this moment.
+    /// The previous revision is still being written there. The report stays so even if that ends at this moment.
     Busy,
     Found(Room),
 }
 
 impl RoomSought {
-    /// The same, if there is a `pool` too.
+    /// Turns the room into an error if there is no `pool`.
     pub(super) fn with(self, pool: &Result<()>) -> RoomSought {
         match self {
             RoomSought::Found(room) => RoomSought::Found(Room { found: pool.clone().and(room.found), ..room }),
@@ -96,8 +98,8 @@ impl Room {
     }
 }
 
-/// What was `found`; an error that there is too little room tells what the largest shard lacks, of all ranks: whoever makes
-/// room does so for them all. Collective.
+/// If there is too little room, puts the size that the largest shard of all ranks lacks into the error. The user must
+/// make room for all ranks. Collective.
 fn told_of_all(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
     let mut most = [0];
     if let Err(Error::PortionTooSmall { needed, .. }) = &found {
@@ -111,12 +113,12 @@ fn told_of_all(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
 }
 
 impl Level {
-    /// Room for shards of these `sizes`, if nothing is under way here any more. Local.
+    /// Room for shards of these `sizes`, unless a revision is still being written here. Local.
     pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomSought {
         if !is_nearest && self.facts().busy.is_set() {
             return RoomSought::Busy;
         }
-        // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
+        // This revision is complete if the other ranks' parts are durable too. The all-reduce shows that.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
         RoomSought::Found(Room {
@@ -125,8 +127,7 @@ impl Level {
         })
     }
 
-    /// Where the next shards go. An error is the same on all ranks.
-    /// Collective.
+    /// The room for the next shards. An error is the same on all ranks. Collective.
     pub(super) fn agree_on_room(
         &mut self,
         epoch: &Epoch,
@@ -158,7 +159,7 @@ impl Level {
             found = Ok(None);
         }
         if no_room || told.no_layout.is_set() {
-            // The first checkpoint sizes the portions, and one that has outgrown them.
+            // The first checkpoint sets the size of the portions, and so does a checkpoint that has outgrown them.
             let made = self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own));
             let grown = made.is_ok();
             if let Err(error) = made {
@@ -169,7 +170,7 @@ impl Level {
                 }
                 found = Err(error);
             }
-            // Where a larger one finds no room, a shard may still fit once more into what there is.
+            // If a larger layout finds no room, a shard may still fit into the present one.
             let room = agree(group, again(self, grown).and_then(|room| room.ok_or_else(lost_layout)));
             found = match (room, found) {
                 (Err(error @ Error::GroupFailed { .. }), _) | (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(error),
@@ -185,8 +186,8 @@ impl Level {
         found?.ok_or_else(lost_layout)
     }
 
-    /// Like `agree_on_room`, for a farther level: `None` if the revision passes the level over. An error is one of the
-    /// group. Collective.
+    /// Like `agree_on_room`, for a farther level: `None` if the revision passes the level over. Only a group error is
+    /// returned. Collective.
     pub(super) fn take_turn(
         &mut self,
         epoch: &Epoch,
@@ -206,7 +207,7 @@ impl Level {
             return Ok(None);
         }
         let found = match look {
-            // Was found beside a revision that is not complete after all.
+            // The room was found beside a revision that is not complete after all.
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
             RoomSought::Found(room) => {
                 let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
@@ -217,7 +218,7 @@ impl Level {
         self.or_note(found)
     }
 
-    /// What was found, or `None` and a note that the revision is not saved here. An error is one of the group.
+    /// The room, or `None` and a note that the revision is not saved here. Only a group error is returned.
     fn or_note<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -231,7 +232,7 @@ impl Level {
         }
     }
 
-    /// Like `have_room`, for a farther level: `None` if there is none. An error is one of the group. Collective.
+    /// Like `have_room`, for a farther level: `None` if there is none. Only a group error is returned. Collective.
     pub(super) fn have_room_or_note(
         &mut self,
         epoch: &Epoch,
@@ -264,7 +265,7 @@ impl Level {
 }
 
 impl Levels {
-    /// Has the nearest level keep the revisions that farther levels are fed with: those under way there, and `next`.
+    /// Keeps, on the nearest level, the revisions from which farther levels are fed: those under way there, and `next`.
     pub(super) fn keep_for_feeding(&mut self, next: Option<RevisionKey>) {
         let (nearest, farther) = self.split();
         let kept = std::mem::take(&mut nearest.fed);

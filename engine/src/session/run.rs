@@ -1,4 +1,4 @@
-//! A program as steps: it begins, goes on, and goes back where ranks fail, all by one loop.
+//! Runs a program as steps: one loop for start, restart and recovery.
 
 use super::{Restored, Session};
 use crate::{
@@ -14,21 +14,21 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// The region in which the number of steps that are done lies.
+/// The region that holds the number of completed steps.
 const STEPS: &str = "mainstay_steps";
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stepped {
-    /// It was done.
+    /// The step was done.
     Done,
-    /// There is no such step any more: the program has come to its end.
+    /// There is no such step: the program has ended.
     Over,
 }
 
 /// An error of a program that runs in steps.
 pub trait Failing: From<Error> {
-    /// Whether it may be that a rank has failed.
+    /// Whether the cause may be a failed rank.
     fn is_of_group(&self) -> bool;
 }
 
@@ -38,16 +38,17 @@ impl Failing for Error {
     }
 }
 
-/// Runs a program, from the newest complete revision if there is one, and through failures of ranks where the setting
-/// `recovery` says how. `layout` makes the program ready on the ranks that there are, with the values that it begins
-/// with, and protects what is to be saved: it is called at the beginning and after each failure, with nothing protected.
-/// `brought_back` is told what came back then, before the next step. `step` does the step of this number, from 0 on. A checkpoint is taken after a step when one is due (`Session::due`).
-/// Returns how many steps are done once the last revision is complete.
+/// Runs a program, from the newest complete revision if there is one. The setting `recovery` says how it goes on if
+/// ranks fail. Returns the number of completed steps once the last revision is complete.
 ///
-/// `session` is what the front has of the session. A checkpoint that cannot be saved is remarked, and the program goes on;
-/// if it was the last one, its error is returned. An error of `layout` or `step` that is not one of the group ends the
-/// run, and is returned, and so is one of the group where the ranks that are left cannot go on. Collective: all ranks are over at the
-/// same step.
+/// `layout` prepares the program on the present ranks with its initial values, and protects its regions. It is called
+/// at the beginning and after each failure, with nothing protected. `brought_back` gets the result of the restore,
+/// before the next step. `step` does the step of the given number, from 0 on. After a step a checkpoint is taken if one
+/// is due (`Session::due`).
+///
+/// `session` is the front end's form of the session. A failed checkpoint causes a remark, and the program goes on; if
+/// it was the last one, its error is returned. An error of `layout` or `step` ends the run and is returned. This
+/// includes a group error if the remaining ranks cannot go on. Collective: all ranks end at the same step.
 pub fn run<S: AsMut<Session>, E: Failing>(
     session: &mut S,
     mut layout: impl FnMut(&mut S) -> std::result::Result<(), E>,
@@ -84,22 +85,23 @@ pub fn run<S: AsMut<Session>, E: Failing>(
         match went() {
             Err(error) if E::is_of_group(&error) && session.as_mut().recovers() => match session.as_mut().recover() {
                 Ok(_) => {}
-                // The group cannot go on without ranks, whatever the setting says.
+                // The group cannot go on without ranks, even if `recovery` is set.
                 Err(refused) if refused.kind() == ErrorKind::InvalidArgument => break Err(error),
                 Err(failed) => break Err(E::from(failed)),
             },
             went => break went,
         }
     };
-    // It lasts as long as the session. After the last step it stays with what the layout has protected, so that the program can
-    // save the end itself, and start again from there.
+    // The counter lasts as long as the session. After the last step it stays protected. Then the program can save its
+    // end itself, and restart from there.
     if went.is_err() {
         let _ = session.as_mut().unprotect(STEPS);
     }
     went
 }
 
-/// Takes a checkpoint; one that is not saved, but for ranks that failed, harms nothing. The inner error is that.
+/// Takes a checkpoint. A failed one does no harm, and its error is the inner one. Only a rank failure is the outer
+/// error.
 fn save(session: &mut Session) -> Result<Result<()>> {
     match session.checkpoint() {
         Ok(_) => Ok(Ok(())),
@@ -111,8 +113,8 @@ fn save(session: &mut Session) -> Result<Result<()>> {
     }
 }
 
-/// Lays the program out, `again` after a failure, and brings it back to the newest complete revision: returns where the number of
-/// steps lies, and what came back.
+/// Lays the program out, `again` after a failure, and restores the newest complete revision. Returns the step counter
+/// and the result of the restore.
 #[allow(unsafe_code)]
 fn begin<S: AsMut<Session>, E: Failing>(
     session: &mut S,
@@ -126,15 +128,15 @@ fn begin<S: AsMut<Session>, E: Failing>(
     let session = session.as_mut();
     let steps = session.ours()?.program.steps.clone();
     steps.store(0, Ordering::Relaxed);
-    // SAFETY: it lies there as long as the session.
+    // SAFETY: the counter lives as long as the session.
     session.protect(unsafe { Region::array(STEPS, steps.as_ptr().cast(), ElementType::U64, &[1]) }?)?;
     let restored = session.restore()?;
     Ok((steps, restored))
 }
 
 impl Session {
-    /// Whether ranks have failed as far as this rank knows: an error of the kind `GroupFailed`. Local, never waits; for
-    /// programs that do not look at what their own messages come to.
+    /// Fails with `GroupFailed` if this rank knows of failed ranks. For programs that ignore the results of their own
+    /// messages. Local, never waits.
     pub fn check(&mut self) -> Result<()> {
         let inner = self.ours()?;
         if inner.program.config.recovery == Recovery::Off {
@@ -143,7 +145,7 @@ impl Session {
         inner.epoch.group.check()
     }
 
-    /// Whether the session is set to go on without ranks that have failed.
+    /// Whether the setting `recovery` lets the session go on without failed ranks.
     fn recovers(&mut self) -> bool {
         self.ours().is_ok_and(|inner| inner.program.config.recovery != Recovery::Off)
     }

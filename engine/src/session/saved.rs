@@ -1,12 +1,12 @@
 //! The type, shape and size of a saved region, before the program protects it: for arrays that grow.
 //!
-//! What must hold: the answer comes from the revision that `restore` tries first.
+//! Invariant: the answer comes from the revision that `restore` tries first.
 
 use super::{entry::Call, flaws::Attempted, inner::Inner, level::Level, program::Program, restore::pour_together};
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
 
 impl Inner {
-    /// The item `name` of this rank's shard in the newest revision, or in the one that is asked for; `None` if there is no
+    /// The item `name` of this rank's shard in the newest revision, or in the requested one. `None` if there is no
     /// revision, or no such item in it. Collective.
     pub(super) fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {
         let (entry, mut found) = self.look(Call::Saved, revision)?;
@@ -21,8 +21,8 @@ impl Inner {
 }
 
 impl Level {
-    /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the item of the
-    /// first shard that has one. Collective.
+    /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the
+    /// item of the first shard that has one. Collective.
     fn saved(
         &self,
         group: &dyn Group,

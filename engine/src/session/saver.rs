@@ -1,17 +1,17 @@
-//! Who begins revisions, where they are to hold more than what is protected: the program's own call would leave that out, and push
-//! out a revision that has it.
+//! The exclusive right to begin revisions that hold more than the protected regions. A checkpoint of the program would
+//! leave out the additional state, and replace a revision that has it.
 
 use super::Session;
 use crate::error::{Error, Result};
 use std::sync::{Arc, Weak};
 
-/// Who has it begins the revisions of a session, for as long as it is there.
+/// Exclusive right to begin the revisions of a session, until it is dropped.
 #[derive(Debug)]
 pub struct Saver(Arc<()>);
 
 impl Session {
-    /// From here on `checkpoint`, `begin` and `put` are refused (`InvalidArgument`, on all ranks), but from within `save_as`, until the
-    /// saver is dropped. `InvalidArgument` if there is one already. Local.
+    /// Takes the right. Until the saver is dropped, `checkpoint`, `begin` and `put` are refused outside `save_as`
+    /// (`InvalidArgument`, on all ranks). `InvalidArgument` if there is a saver already. Local.
     pub fn reserve_saving(&mut self) -> Result<Saver> {
         self.ours()?;
         if self.saver.strong_count() > 0 {
@@ -24,7 +24,7 @@ impl Session {
         Ok(saver)
     }
 
-    /// Does `work`, which may begin revisions: it adds what only the saver knows.
+    /// Calls `work`, which may begin revisions and adds the saver's own state to them.
     pub fn save_as<T>(&mut self, saver: &Saver, work: impl FnOnce(&mut Session) -> T) -> T {
         let reserved = self.saver.ptr_eq(&Arc::downgrade(&saver.0));
         let before = if reserved { std::mem::take(&mut self.saver) } else { Weak::new() };
@@ -35,7 +35,7 @@ impl Session {
         done
     }
 
-    /// Has the call that begins now save nothing, if only the saver may.
+    /// Makes the call that begins now save nothing, if only the saver may save.
     pub(super) fn refuse_without_saver(&mut self) {
         if self.saver.strong_count() > 0 {
             let why = "objects are open on it, and the revision would lack them; save by their checkpoint";

@@ -1,12 +1,12 @@
-//! When a checkpoint is due, and when the ranks meet to find that out.
+//! Decides when a checkpoint is due, and when the ranks meet to find out.
 //!
-//! A rule that counts steps needs no talk: all ranks count the same. A rule of time, and a request from outside, is
-//! decided on in *meetings*: one small all-reduce, after which all ranks know the same. Each meeting also says how many
-//! calls there are until the next, so that all ranks hold that one at the same call, about every `agree_every`, and no
-//! step in between costs more than counting.
+//! A rule that counts steps needs no messages: all ranks count the same. Time rules, and requests from outside, are
+//! decided in *meetings*: one small all-reduce, after which all ranks know the same. Each meeting also sets the number
+//! of calls until the next one. So all ranks meet at the same call, about every `agree_every`, and a step in between
+//! costs only a count.
 //!
-//! What must hold: every answer follows from the settings, which are alike, from the number of calls and from what a
-//! meeting gave: never from what one rank sees.
+//! Invariant: every answer follows from the settings, which are alike, from the number of calls, and from results of
+//! meetings. It never depends on observations of one rank.
 
 use super::flag::Flag;
 use crate::{
@@ -26,13 +26,14 @@ pub(super) struct Schedule {
     calls_until_meeting: u64,
     calls_since_meeting: u64,
     last_meeting: Instant,
-    /// What of the time since then went into checkpoints, and into waiting for them: no step took it.
+    /// The part of the time since `last_meeting` that was spent in checkpoints and in waiting for them, outside any
+    /// step.
     apart: Duration,
-    /// How long a step takes, as the last meeting found: the same on all ranks.
+    /// The time that a step takes, from the last meeting: the same on all ranks.
     call: Duration,
     /// The last t1, or a moment that counts as one.
     last_checkpoint: Instant,
-    /// t2 − t1 and t3 − t1 of the last checkpoint, as far as they are known.
+    /// t2 − t1 and t3 − t1 of the last checkpoint, if known.
     cost: Option<(Duration, Duration)>,
 }
 
@@ -45,7 +46,7 @@ struct Rules {
     agree_every: Duration,
 }
 
-/// What the ranks tell each other at a meeting; of each field the highest counts.
+/// The facts that the ranks exchange at a meeting. The highest value of each field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Facts {
@@ -79,14 +80,14 @@ impl Schedule {
         }
     }
 
-    /// Whether steps or time make a checkpoint due at all.
+    /// Whether any rule of steps or time is set.
     pub(super) fn has_rule(&self) -> bool {
         let Rules { every_steps, every, mtbf, .. } = &self.rules;
         *every_steps > 0 || !every.is_zero() || !mtbf.is_zero()
     }
 
-    /// Whether steps make a checkpoint due at `step`: it is the first one at or after a multiple, as the program was at the
-    /// step `before` when it last asked. Without that, only a multiple itself is due.
+    /// Whether steps make a checkpoint due at `step`. It is due at the first step at or after a multiple of
+    /// `every_steps`, if the program last asked at step `before`. Without `before`, only a multiple itself is due.
     pub(super) fn by_steps(&self, before: Option<u64>, step: u64) -> bool {
         let before = before.unwrap_or(step.saturating_sub(1));
         let multiples = |step: u64| step.checked_div(self.rules.every_steps).unwrap_or(0);
@@ -96,30 +97,30 @@ impl Schedule {
     /// Counts one call, and returns whether the ranks meet at it.
     pub(super) fn meets(&mut self) -> bool {
         self.calls_since_meeting += 1;
-        // After a failed meeting the ranks meet at every call, so that each call tells the failure.
+        // After a failed meeting the ranks meet at every call, so each call reports the failure.
         self.calls_until_meeting = self.calls_until_meeting.saturating_sub(1);
         self.calls_until_meeting == 0
     }
 
-    /// Has the ranks meet at the next call, wherever each of them was.
+    /// Makes the ranks meet at the next call, even if their counts differed.
     pub(super) fn meet_next(&mut self, now: Instant) {
         (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
         self.apart = Duration::ZERO;
     }
 
-    /// Has the ranks meet at the next call; where steps are much shorter than the time between two meetings, within a
-    /// hundredth of that.
+    /// Makes the ranks meet at the next call. If steps are much shorter than the time between two meetings, within a
+    /// hundredth of that time.
     pub(super) fn meet_soon(&mut self) {
         let soon = self.rules.agree_every.as_nanos() / 100 / self.call.as_nanos().max(1);
         self.calls_until_meeting = self.calls_until_meeting.min(u64::try_from(soon).unwrap_or(u64::MAX).max(1));
     }
 
-    /// Leaves the time that has passed since `begun` out of the steps: a checkpoint took it.
+    /// Does not count the time since `begun` as steps: a checkpoint took it.
     pub(super) fn leave_out(&mut self, begun: Instant) {
         self.apart += begun.elapsed();
     }
 
-    /// Whether a rank is asked for a checkpoint from outside, or by a signal.
+    /// Whether a request or a signal asks some rank for a checkpoint.
     pub(super) fn is_asked(facts: Facts) -> bool {
         facts.asked.is_set()
     }
@@ -150,19 +151,19 @@ impl Schedule {
         // A checkpoint is due now if the next call would come more than half a step too late.
         let due = target.is_some_and(|target| since_checkpoint.as_nanos() + call / 2 >= target.as_nanos());
         let left = target.map(|target| if due { target } else { target - since_checkpoint });
-        // Steps may become slower, and nobody can call for a meeting in between: at most twice as many calls as since
-        // the last meeting, and few enough that slow ones come to an end.
+        // Steps may become slower, and no rank can call a meeting in between. So the next meeting is after at most
+        // twice as many calls as since the last one, and after few enough calls even if these are slow.
         let few = calls_in(self.rules.agree_every / 100).max(CALLS_FEW);
         let until = calls_in(self.rules.agree_every).min(2 * calls).min(few);
         self.calls_until_meeting = until.min(left.map_or(u64::MAX, calls_in)).max(1);
         due || facts.asked.is_set()
     }
 
-    /// The time from one t1 to the next; `None` without a rule of time.
+    /// The time from one t1 to the next; `None` without a time rule.
     fn target(&self, perceived: Duration, durable: Duration) -> Option<Duration> {
         let rules = &self.rules;
         let by_formula = || match rules.interval {
-            // The first checkpoint is due at once: it tells what one costs.
+            // The first checkpoint is due at once, to measure its cost.
             _ if perceived.is_zero() => Duration::ZERO,
             // The formulas count from t2. Before t3 the next checkpoint would only wait.
             Interval::Daly => (daly(perceived, rules.mtbf) + perceived).max(durable),
@@ -173,12 +174,12 @@ impl Schedule {
         by_clock.into_iter().chain(by_formula).min()
     }
 
-    /// Notes that a checkpoint begins, or that the program is back at one.
+    /// Notes that a checkpoint begins, or that a restore has returned the program to one.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last_checkpoint = now;
     }
 
-    /// Learns what a checkpoint took on this rank.
+    /// Records the times of a checkpoint on this rank.
     pub(super) fn learn(&mut self, perceived: Duration, durable: Duration) {
         if !perceived.is_zero() {
             self.cost = Some((perceived, durable));
@@ -190,8 +191,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Ranks that step at `step_ms` and meet as the schedule says. Returns the times at which a checkpoint was due, and
-    /// how often the ranks met.
+    /// Simulates ranks with steps of `step_ms` that meet by the schedule. Returns the times at which a checkpoint was
+    /// due, and the number of meetings.
     fn simulate(config: &Config, step_ms: impl Fn(u64) -> u64, steps: u64, cost_ms: u64) -> (Vec<u64>, u64) {
         let start = Instant::now();
         let (mut schedule, mut now_ms, mut due, mut met) = (Schedule::new(config, start), 0, Vec::new(), 0);
@@ -212,7 +213,7 @@ mod tests {
         (due, met)
     }
 
-    /// So many calls.
+    /// Calls the schedule `calls` times.
     fn call(schedule: &mut Schedule, calls: u64) {
         for _ in 0..calls {
             schedule.meets();
@@ -256,8 +257,8 @@ mod tests {
         assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
     }
 
-    /// A checkpoint of a second between two steps of a millisecond had the next meeting at the very next steps, and a
-    /// checkpoint due half a second too early.
+    /// After a checkpoint of 1 s between two steps of 1 ms, the next meeting came at the very next steps, and a
+    /// checkpoint half a second too early.
     #[test]
     fn the_time_of_a_checkpoint_is_no_part_of_a_step() {
         let config = Config { every: Duration::from_secs(10), ..Config::default() };
@@ -268,7 +269,7 @@ mod tests {
         schedule.apart = Duration::from_secs(9);
         assert!(!schedule.decide(schedule.facts(false, at(9101)), at(9101)));
         assert_eq!(schedule.call, Duration::from_millis(1));
-        // As much as was left out counts once.
+        // The left-out time counts once.
         call(&mut schedule, 100);
         schedule.decide(schedule.facts(false, at(9301)), at(9301));
         assert_eq!(schedule.call, Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! What became of a revision that was begun: waiting for it, asking, and the end of the session.
+//! The end of a revision that was begun: waiting for it, polling it, and the end of the session.
 
 use super::{
     agreement::LevelFacts,
@@ -35,12 +35,13 @@ impl Inner {
         self.enter_ready(call, ready)
     }
 
-    /// Waits like `wait_in`, and tells which revisions the farther levels did not get. Collective.
+    /// Waits like `wait_in`, and fails if farther levels did not get a revision. Collective.
     pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
         let ready = self.program.ready();
         let (entry, told) = self.enter_told(call, ready)?;
         if told.is_err() {
-            // One error is told at a time, and what the nearest level did not get, no farther one fed from there has either.
+            // Only one error is reported at a time. A revision that the nearest level did not get cannot reach the
+            // farther levels fed from it.
             self.remark_unsaved(&entry);
         }
         told?;
@@ -48,10 +49,10 @@ impl Inner {
         self.unsaved(&entry)
     }
 
-    /// Waits until the last revision that went to the level `kind` is complete there, and tells if that did not get it;
-    /// the other levels, but for the nearest, are not waited for, and what became of them is told later. Collective.
+    /// Waits until the last revision sent to the level `kind` is complete there, and fails if that level did not get
+    /// it. Of the other levels, only the nearest is waited for. Their errors are reported later. Collective.
     pub(super) fn wait_for(&mut self, kind: LevelKind) -> Result<()> {
-        // To a level that is not open yet nothing has gone.
+        // A level that is not open yet has received nothing.
         let is_later = self.later.as_ref().is_some_and(|later| later.has(kind));
         let is_known = if is_later { Ok(()) } else { self.levels.check_kind(kind) };
         let ready = self.program.ready().and(is_known);
@@ -63,18 +64,18 @@ impl Inner {
         self.unsaved_on(&entry, |level| level.kind == kind)
     }
 
-    /// An error if farther levels did not save a revision since this was last asked: the same on all ranks. Collective
-    /// if there is something to tell.
+    /// Fails if farther levels did not save a revision since the last call: the same on all ranks. Collective if there
+    /// is something to report.
     pub(super) fn unsaved(&mut self, entry: &Entered) -> Result<()> {
         self.unsaved_on(entry, |_| true)
     }
 
-    /// The same of the levels that are `asked` for.
+    /// As `unsaved`, for the levels that are `asked` for.
     fn unsaved_on(&mut self, entry: &Entered, asked: impl Fn(&Level) -> bool) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let mut unsaved = Ok(());
         for level in self.levels.iter_mut().filter(|level| asked(level)) {
-            // All levels are agreed on, whatever the first one says, so that the ranks stay together.
+            // The ranks agree on all levels, even after an error, to stay together.
             let told = level.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
             level.failing.because(&told);
             unsaved = unsaved.and(told);
@@ -83,8 +84,8 @@ impl Inner {
         unsaved
     }
 
-    /// Remarks to the user what farther levels did not save, as the program has not waited to be told. Collective if
-    /// there is something to tell.
+    /// Remarks on revisions that farther levels did not save, because the program does not wait for the report.
+    /// Collective if there is something to report.
     pub(super) fn remark_unsaved(&mut self, entry: &Entered) {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
@@ -104,7 +105,7 @@ impl Inner {
         if let Some(begun) = &self.program.begun {
             return begun.failure().map_or(Ok(false), Err);
         }
-        // An error is one of the group, which the next collective call tells.
+        // Only a group error is possible, and the next collective call reports it.
         let _ = self.progress();
         let level = self.levels.nearest_mut();
         match &level.saving {
@@ -131,7 +132,7 @@ impl Inner {
             return Ok(());
         }
         drop(self);
-        // The ranks have ended the session together also where its last revision failed, but not where one is gone.
+        // The ranks have ended the session together even if its last revision failed, but not if a rank is gone.
         let together = !matches!(closed, Err(Error::GroupFailed { .. } | Error::CallMismatch { .. }));
         report.iter().filter(|_| together).for_each(Report::closed);
         closed
@@ -144,20 +145,21 @@ impl Inner {
         let copied = self.copy_passed_over(&entry, Call::Close);
         let unsaved = copied.and(self.unsaved(&entry));
         let saved = opened.and_then(|()| self.leave_memory(&entry));
-        // What failed is told; and what is complete in memory alone has been saved all the same.
+        // A failure is reported, but revisions that are complete only in memory have been saved all the same.
         told?;
         let group = self.epoch.group.with(&entry);
-        // All levels are ended, whatever became of the others.
+        // All levels are ended, even after errors.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         let ended = agree(group, ended);
         if matches!(ended, Err(Error::GroupFailed { .. })) && self.program.config.recovery != config::Recovery::Off {
-            // Some may have agreed and others not: each sees by itself whether the job may end (`close_apart`).
+            // Some ranks may have agreed and others not. Each decides by itself whether the job may end
+            // (`close_apart`).
             return ended;
         }
         let ended = ended.and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
         self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
-        // Written before what lies in memory is removed, as it may lie there.
+        // Written before the memory level is removed, because these files may be there.
         self.outward.close();
         self.end_is_told(&entry, memory_goes);
         if memory_goes {
@@ -166,8 +168,9 @@ impl Inner {
         ended
     }
 
-    /// Closes the session of a rank that goes on where others fail, after some have: whether it has ended well, because
-    /// all that the job has saved is known to be complete where it outlives the job.
+    /// Closes the session of this rank by itself, after others failed, if the job is to go on without failed ranks.
+    /// Returns whether the session has ended well: every saved revision is known to be complete on a level that
+    /// outlives the job.
     fn close_apart(&mut self) -> bool {
         if self.program.config.recovery == config::Recovery::Off || self.later.is_some() {
             return false;
@@ -178,7 +181,7 @@ impl Inner {
             false => self.levels.iter().flat_map(Level::keys).max(),
         };
         let stays = |level: &Level| level.kind != LevelKind::Memory || !memory_goes;
-        // With all of its copies, as the node of a rank that failed may have gone with it.
+        // Includes all copies, because the node of a failed rank may be lost.
         let has_it = |level: &Level| level.is_former() || newest.is_none_or(|key| level.has(key));
         let stays_whole = |mut family: Range<usize>| {
             stays(self.levels.at(family.start)) && family.all(|index| has_it(self.levels.at(index)))
@@ -186,7 +189,7 @@ impl Inner {
         let is_safe = self.program.begun.is_none()
             && self.levels.families().into_iter().any(stays_whole)
             && self.levels.iter().all(|level| level.unsaved.is_none())
-            // Another rank of this node may have removed already what does not stay.
+            // Another rank of this node may already have removed levels that do not stay.
             && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
             self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
@@ -199,9 +202,9 @@ impl Inner {
         is_safe
     }
 
-    /// Where the memory of the nodes is not to outlive the job, what is newest there goes to the next level that takes it.
-    /// Returns whether the memory may be removed: only if what is newest there, whole or in part, is safe elsewhere.
-    /// Collective.
+    /// If the nodes' memory is not to outlive the job, saves its newest revision to the next level that takes it.
+    /// Returns whether the memory may be removed. It may if its newest revision, whole or in part, is safe on another
+    /// level. Collective.
     fn leave_memory(&mut self, entry: &Entered) -> Result<bool> {
         let group = self.epoch.group.with(entry);
         let (nearest, farther) = self.levels.split();
@@ -209,13 +212,13 @@ impl Inner {
             return Ok(false);
         }
         let holdable = nearest.find(group)?.holdable();
-        // What is whole with the copies alone has no layout of its own.
+        // A revision that is whole only together with the copies has no single layout.
         let joint =
             nearest.joint.iter().max().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
-        // Copies alone are fewer than the setting says, without what is on the level itself.
+        // A copy level does not count: without the level itself there are fewer copies than the setting says.
         let has_it = |level: &Level| {
             let is_newest = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
             level.kind != LevelKind::Memory && !level.is_copy() && is_newest
@@ -235,7 +238,7 @@ impl Inner {
             remark(group.rank(), &told);
             return Ok(false);
         };
-        // Those first that take revisions anyway.
+        // Levels that regularly take revisions come first.
         let mut order: Vec<usize> = (0..farther.len()).filter(|index| !farther[*index].is_copy()).collect();
         order.sort_by_key(|index| farther[*index].every == 0);
         let mut failed = Ok(());
@@ -255,7 +258,7 @@ impl Inner {
 }
 
 impl Level {
-    /// Saves `source` here, level number `index`, and waits for it. An error is the same on all ranks. Collective.
+    /// Saves `source` on this level, number `index`, and waits for it. An error is the same on all ranks. Collective.
     fn save_now(&mut self, epoch: &Epoch, entry: &Entered, means: &Means, index: usize, source: Source) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
@@ -267,15 +270,15 @@ impl Level {
 }
 
 impl Levels {
-    /// Removes what lies in the memory of this node, if this is its first `rank`.
+    /// Removes the levels in the memory of this node, if `rank` is its first one.
     fn remove_memory(&self, rank: usize) {
-        // Files that stay are in nobody's way, and the job has ended.
+        // The job has ended, and files that stay do no harm.
         let in_memory = self.iter().filter(|level| level.kind == LevelKind::Memory);
         let led = in_memory.filter(|level| level.domain.leader() == rank);
         led.for_each(|level| places::remove_with_copies(&*level.device));
     }
 
-    /// Gives up what is on its way to farther levels: nobody waits for it.
+    /// Gives up the revisions that are being copied to farther levels.
     pub(super) fn give_up_feeding(&mut self) {
         for level in self.split().1 {
             if let Some(Attempt::Running(shard)) = &level.saving {
@@ -290,17 +293,18 @@ impl Level {
         if let Some(Attempt::Running(saving)) = &self.saving
             && matches!(saving.poll(), Some(Ok(())))
         {
-            // The attempt has ended: this does not wait.
+            // The attempt has ended, so this does not wait.
             let _ = self.settle();
         }
         self.last
     }
 
-    /// Ends the current portion in order, and those that this rank took over from a job that is sure to have ended.
+    /// Marks the end of the current portion in order. Does so also for portions taken over from a job that has
+    /// certainly ended.
     fn end(&mut self) -> Result<()> {
         self.current_ledgers().try_for_each(|ledger| lock(ledger).end())?;
         if self.locks_work {
-            // An error here leaves nothing in doubt that this session has saved.
+            // An error here casts no doubt on revisions of this session.
             let held = self.holds.keys();
             let may_end = |other: &&mut Ledger| other.is_begun() && !other.lacks(&held);
             self.others.iter_mut().filter(may_end).for_each(|other| drop(other.end()));
@@ -308,7 +312,7 @@ impl Level {
         Ok(())
     }
 
-    /// Settles the revision under way on a farther level, by what all ranks have told.
+    /// Settles the revision under way on a farther level, from the facts of all ranks.
     pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
         if told.busy.is_set() {
             return;
@@ -323,7 +327,7 @@ impl Level {
         if told.failed.is_set() || !told.under_way.is_so() {
             self.failing.again(&mine);
             self.unsaved = Some(mine);
-            // What its holder has of the last one may be what cannot be read: the next goes there whole.
+            // The holder's copy of the last revision may be unreadable, so the next revision is sent whole.
             self.sent = None;
         } else {
             self.failing.is_over();
@@ -342,7 +346,7 @@ impl Level {
         match &self.saving {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
-            // Only calls that all ranks are in wait for copies (`finish_copies`).
+            // Copies are waited for only in calls that all ranks make (`finish_copies`).
             Some(Attempt::Copying(copying)) => copying.failure(),
             Some(Attempt::Running(saving)) => {
                 let phases = saving.wait()?;

@@ -1,6 +1,6 @@
-//! Reading what other ranks have saved: the shards of the revision that was restored.
+//! Reads shards of other ranks in the restored revision.
 //!
-//! What must hold: as of streams, nothing is read once a checkpoint has begun.
+//! Invariant: as with streams, nothing is read once a checkpoint has begun.
 
 use super::{chosen::Chosen, level::LevelKind, levels::Levels};
 use crate::{
@@ -15,34 +15,34 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose shards of the revision that was restored this rank can read by itself (`Session::shards`).
+/// The shards of the restored revision that this rank can read by itself (`Session::shards`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShardsHere {
-    /// How many shards the revision has: so many ranks saved it.
+    /// Number of shards in the revision: the number of ranks that saved it.
     pub count: u32,
-    /// Those that lie in the memory of this rank's node, own or copies, or in files that it sees, and those that were
-    /// brought here; ascending.
+    /// The readable shards, ascending: own shards and copies in the memory of this rank's node, shards in files that it
+    /// sees, and shards brought here.
     pub here: Vec<u32>,
 }
 
-/// What a shard consists of (`Session::shard`).
+/// The contents of a shard (`Session::shard`).
 #[derive(Debug, Clone, Default)]
 pub struct ShardItems {
-    /// Without their extents.
+    /// The items without their extents.
     pub items: Vec<Item>,
-    /// What the rank that saved it had noted.
+    /// The notes of the rank that saved the shard.
     pub notes: BTreeMap<String, String>,
 }
 
-/// Where they lie.
+/// The places of the shards.
 #[derive(Default)]
 pub(super) struct Shards {
-    /// The revision, and the nearest level that it was read from.
+    /// The revision, and the nearest level from which it was read.
     pub(super) of: Option<(LevelKind, Chosen)>,
     pub(super) lying: BTreeMap<u32, (Portion, Entry)>,
-    /// Those that were brought here, whole.
+    /// Shards that were brought here whole.
     pub(super) brought: BTreeSet<u32>,
-    /// Of all shards, once the ranks have told each other: the same on all of them.
+    /// The contents of all shards, once the ranks have exchanged them: the same on all ranks.
     pub(super) told: BTreeMap<u32, ShardItems>,
     opened: BTreeMap<u32, OpenShard>,
 }
@@ -62,11 +62,11 @@ impl ShardItems {
 }
 
 impl Shards {
-    /// Those of the revision that was `chosen`, on all levels on which its shards lie, and those `seen` besides.
+    /// The shards of the revision `chosen`, on all levels that have some, and the shards `seen` besides.
     pub(super) fn find(levels: &Levels, chosen: &Chosen, seen: BTreeMap<u32, (Portion, Entry)>) -> Shards {
         let key = chosen.complete.key;
         let mut lying = seen;
-        // What was brought for the restore counts, and then the nearest.
+        // Shards brought for the restore come first, then those on the nearest level.
         let brought = levels.at(chosen.level).fetched.iter().filter(|(_, kept)| kept.key() == key);
         lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
         for level in chosen.on.iter().map(|index| levels.at(*index)) {
@@ -81,8 +81,8 @@ impl Shards {
         Shards { of, lying, ..Shards::default() }
     }
 
-    /// Which revision they are of, and from which level that was read; `None` before a restore and after the next checkpoint
-    /// has begun.
+    /// The revision of the shards, and the level from which it was read. `None` before a restore, and once the next
+    /// checkpoint has begun.
     pub(super) fn of(&self) -> Option<(LevelKind, RevisionKey)> {
         self.of.as_ref().map(|(kind, chosen)| (*kind, chosen.complete.key))
     }
@@ -95,7 +95,7 @@ impl Shards {
         ShardsHere { count: self.count(), here: self.lying.keys().copied().collect() }
     }
 
-    /// Refuses shards that are none, or all of them where nothing was restored.
+    /// Refuses numbers beyond the last shard, and every number if nothing was restored.
     pub(super) fn check(&self, wanted: &[u32]) -> Result<()> {
         if self.of.is_none() {
             let why = "nothing was restored, or a checkpoint has begun since; call it between the two";
@@ -111,7 +111,7 @@ impl Shards {
         }
     }
 
-    /// From now on these are read where they were brought to.
+    /// Reads these shards from now on where they were brought.
     pub(super) fn take(&mut self, brought: impl Iterator<Item = (Portion, Entry)>) {
         for (portion, entry) in brought {
             let shard = entry.shard;
@@ -121,7 +121,7 @@ impl Shards {
         }
     }
 
-    /// What a shard consists of.
+    /// The contents of a shard.
     pub(super) fn items(&mut self, shard: u32) -> Result<ShardItems> {
         if let Some(told) = self.told.get(&shard) {
             return Ok(told.clone());

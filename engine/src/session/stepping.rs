@@ -1,5 +1,4 @@
-//! At each step of the program: whether a checkpoint is due; and at each checkpoint what the schedule, and those who have asked
-//! for one, learn of it.
+//! Decides at each step whether a checkpoint is due. After each checkpoint, updates the schedule and answers requests.
 
 use super::{
     agreement::Agreement,
@@ -44,7 +43,7 @@ fn deaf(signal: Option<Signal>) -> String {
 impl Inner {
     /// Whether a checkpoint is due: `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
-        // Copies move on at each step, whether the ranks meet or not.
+        // Copies advance at each step, even if the ranks do not meet.
         self.progress()?;
         let puts_off = self.program.config.when_busy == WhenBusy::Later;
         let Program { due, tracing, regions, .. } = &mut self.program;
@@ -61,7 +60,7 @@ impl Inner {
             remark(rank, &text);
         }
         due.tally.asked += 1;
-        // Whether another rank's part is still under way takes a meeting.
+        // Only a meeting shows whether another rank's part is still being written.
         let meets = due.schedule.meets();
         let asks_all = puts_off && by_steps;
         if !meets && !asks_all {
@@ -97,7 +96,7 @@ impl Inner {
         due.to_all |= is_asked;
         let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.put_off_at.is_some();
         due.same_steps(told.all.step)?;
-        // Whoever asks may be about to end the job, and is not put off.
+        // A request is never put off, because its sender may be about to end the job.
         if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
             due.put_off();
             return Ok(false);
@@ -107,7 +106,8 @@ impl Inner {
         Ok(is_due)
     }
 
-    /// Where the rank that heard requests is lost, the one in its place hears them before the level that they come to is open.
+    /// If the rank that heard requests is lost, its successor hears them. It does so even before the level of the
+    /// requests is open.
     fn hear_requests(&mut self) {
         let farthest = self.later.as_ref().and_then(|later| later.plans.last());
         if let Some(farthest) = farthest.filter(|_| self.program.due.listener.is_none()) {
@@ -116,7 +116,7 @@ impl Inner {
         }
     }
 
-    /// The time that passes in `work`, which waits for checkpoints, is left out of a trace, and of the length of a step.
+    /// Runs `work`, which waits for checkpoints, and counts its time neither in a trace nor in the length of a step.
     pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let begun = Instant::now();
         let done = work(self);
@@ -125,7 +125,7 @@ impl Inner {
         done
     }
 
-    /// Takes a checkpoint by `save`, and tells the schedule and those who asked for one from outside.
+    /// Takes a checkpoint by `save`, updates the schedule, and answers requests from outside.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
         let Program { due, tracing, regions, .. } = &mut self.program;
@@ -137,14 +137,13 @@ impl Inner {
         // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = self.untraced(save);
-        // Whoever asks may be about to end the job, and is answered by a revision that goes to all levels.
+        // The sender of a request may be about to end the job. So only a revision that goes to all levels is an answer.
         let goes_to = |level: &Level, key| level.is_former() || level.under_feed == Some(key) || level.has(key);
         let answers = saved.as_ref().is_ok_and(|number| {
             let key = RevisionKey::new(self.epoch.lineage, *number);
             was_asked_for || self.levels.iter().skip(1).all(|level| goes_to(level, key))
         });
-        // The time until t3 is learnt later. A checkpoint that failed has its cost too, and the next one waits for its
-        // time.
+        // The time until t3 is recorded later. A failed checkpoint has a cost too, and the next one waits its time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
         let put_off = take(&mut due.times_put_off);

@@ -1,4 +1,4 @@
-//! Telling those who look from outside how the session stands.
+//! Writes the status of the session for readers outside.
 
 use super::{
     domain::Domain,
@@ -29,44 +29,44 @@ use std::{
     process,
 };
 
-/// Of a list of texts, so many are told.
+/// Texts of a list that the status has at most.
 const TEXTS_MAX: usize = 100;
-/// More of a level's directories are not told.
+/// Directories of a level that the status has at most.
 const DIRECTORIES_MAX: usize = 64;
 
-/// On rank 0: what was told last, and who writes it down.
+/// On rank 0: the last reported status, and its writer.
 pub(super) struct Telling {
     pub(super) writer: StatusWriter,
-    /// How many there are.
+    /// Number of nodes.
     pub(super) nodes: usize,
     told: Told,
-    /// What the last restore could not have.
+    /// Revisions and parts that the last restore could not read.
     lost: Vec<String>,
     pub(super) recoveries: Recoveries,
-    /// How often `due` had put a checkpoint off when the last was begun.
+    /// Number of times that `due` had put a checkpoint off when the last one began.
     pub(super) put_off: u64,
-    /// The t1 of revisions, as far as a shard that says it was found.
+    /// The t1 of revisions, if a shard with it was found.
     saved_unix_ns: BTreeMap<RevisionKey, u64>,
 }
 
-/// Where all ranks run, and where their levels lie.
+/// The nodes of all ranks, and the directories of their levels.
 pub(super) struct Whereabouts(Vec<Whereabout>);
 
-/// Of one rank.
+/// The node and the level directories of one rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Whereabout {
     /// The lowest rank of its node.
     node: u32,
     name: String,
     host: String,
-    /// The nearest level first: the lowest rank of those that see the same files there, and the directory.
+    /// For each level, the nearest first: the lowest rank that sees the same files there, and the directory.
     levels: Vec<(LevelKind, u32, Vec<u8>)>,
 }
 
-/// What this rank's node is called, and its host.
+/// The name of this rank's node, and its host.
 pub(super) fn node_name() -> (String, String) {
     let host = host_name();
-    // Ranks that are told to be nodes of their own.
+    // The label makes ranks of one host count as separate nodes.
     let label = std::env::var("MAINSTAY_NODE").ok().filter(|label| !label.is_empty());
     (label.unwrap_or_else(|| host.clone()), host)
 }
@@ -86,12 +86,11 @@ impl Whereabouts {
         gather(group, &mine).map(Whereabouts)
     }
 
-    /// Whether there are several levels.
     pub(super) fn has_several(&self) -> bool {
         self.0[0].levels.len() > 1
     }
 
-    /// Has `note` say where the levels lie.
+    /// Writes the places of the levels into `note`.
     pub(super) fn note(&self, note: &mut NoteFile) {
         for (index, (level, ..)) in
             self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs)
@@ -101,7 +100,7 @@ impl Whereabouts {
         }
     }
 
-    /// All directories of the level of this index.
+    /// All directories of the level with this index.
     fn directories(&self, index: usize) -> BTreeSet<PathBuf> {
         let of_rank = |rank: &Whereabout| rank.levels.get(index).map(|(.., path)| OsStr::from_bytes(path).into());
         self.0.iter().filter_map(of_rank).collect()
@@ -119,7 +118,7 @@ impl Whereabouts {
         }
         let mut names = BTreeSet::new();
         for (lowest, node) in &mut nodes {
-            // Nodes of one name are told apart by their lowest ranks.
+            // Nodes of one name get their lowest rank as a suffix.
             if !names.insert(node.name.clone()) {
                 node.name = format!("{}/{lowest}", node.name);
             }
@@ -158,7 +157,7 @@ impl Whereabouts {
     }
 }
 
-/// Who holds the copies of each level.
+/// The holders of the copies, by level and copy.
 pub(super) fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
     let of = |family: Range<usize>| {
         let made = family.skip(1).filter(|copy| !levels.at(*copy).is_former());
@@ -167,8 +166,8 @@ pub(super) fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
     levels.families().into_iter().map(of).collect()
 }
 
-/// Where the levels at `places` lie, which `note` says from now on, with the lineage that begins there; `None` without a
-/// note, or with one level. `node`: the lowest rank of this rank's node. Collective.
+/// The places of the levels at `places`. Writes them to `note`, with the lineage that begins. `None` without a note, or
+/// with one level. `node`: the lowest rank of this rank's node. Collective.
 pub(super) fn whereabouts_of<'a>(
     group: &dyn Group,
     note: Option<&mut NoteFile>,
@@ -180,16 +179,16 @@ pub(super) fn whereabouts_of<'a>(
     let whereabouts = Whereabouts::of_all(group, node, places)?;
     whereabouts.note(note);
     note.begin(group, lineage.number)?;
-    // With one level, nothing is told of how it stands.
+    // A session with one level writes no status.
     Ok(Some(whereabouts).filter(Whereabouts::has_several))
 }
 
 impl Telling {
-    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. Collective.
+    /// Starts the status, on rank 0, in the farthest level of `levels` that takes it. Collective.
     pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
-        // What rank 0 before this one told, if it did not live to close the space, or still tells.
+        // The status of an earlier rank 0 that did not close the space, or still writes.
         let earlier = if group.rank() == 0 { Status::newest_in(&directories) } else { None };
         let recoveries = match earlier.filter(|status| !status.told.ended) {
             Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
@@ -212,13 +211,13 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// Tells no more, as the session is opened anew, and returns what is to be told then, and what was noted for the journal
-    /// and is not written.
+    /// Ends the status, because the session is opened anew. Returns the recoveries to report then, and the journal
+    /// entries that are not written yet.
     pub(super) fn end(self) -> (Past, Vec<JournalEntry>) {
         (Past { before: Some(self.recoveries), since: Vec::new() }, self.writer.end())
     }
 
-    /// From now on this tells also what was told before of the same job.
+    /// Includes the recoveries that were reported earlier for the same job.
     pub(super) fn take_over(&mut self, past: Past) {
         if let Some(before) = past.before {
             self.recoveries = before;
@@ -226,7 +225,7 @@ impl Telling {
         past.since.into_iter().for_each(|recovery| self.recoveries.add(recovery));
     }
 
-    /// Tells how `levels` stand, if that has changed.
+    /// Reports the state of `levels`, if it has changed.
     pub(super) fn tell(&mut self, levels: &[Level], lineage: u64, end: Option<End>) {
         let mut statuses: Vec<LevelStatus> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
@@ -255,7 +254,7 @@ impl Telling {
     fn saved_on(&mut self, level: &Level) -> Vec<Saved> {
         let saved = level.complete.iter().map(|complete| {
             let shard = || level.stored(0, complete).map(|(_, kept)| kept.entry.phases.t1_unix_ns);
-            // Another level may have it, or this one later.
+            // Another level may know it, or this level may later.
             let saved_unix_ns = self.saved_unix_ns.get(&complete.key).copied().or_else(shard);
             self.saved_unix_ns.extend(saved_unix_ns.map(|saved| (complete.key, saved)));
             Saved { lineage: complete.key.lineage.number, revision: complete.key.number, saved_unix_ns }
@@ -279,16 +278,16 @@ fn lacks_of(level: &Level) -> Vec<u64> {
     level.lacking().map(|key| key.number).collect()
 }
 
-/// What was told of a job before its session was opened anew.
+/// The recoveries of a job before its session was opened anew.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Past {
-    /// `None` where rank 0 is another process now.
+    /// `None` if rank 0 is another process now.
     before: Option<Recoveries>,
-    /// Those since then, which nobody has written down: the same on all ranks that have been there.
+    /// Later recoveries that are not written down yet. The same on all ranks that were there.
     pub(super) since: Vec<Recovery>,
 }
 
-/// How often the job has gone on after a failure, and the last of these times.
+/// The number of recoveries of the job, and the newest of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recoveries {
     count: u64,
@@ -297,7 +296,7 @@ pub(super) struct Recoveries {
 
 impl Recoveries {
     pub(super) fn add(&mut self, recovery: Recovery) {
-        // A rank 0 that has failed may have told of it already.
+        // A former rank 0 may have reported it already.
         if self.newest.iter().any(|told| told.lineage == recovery.lineage) {
             return;
         }
@@ -309,9 +308,9 @@ impl Recoveries {
     }
 }
 
-/// The session ends.
+/// The end of the session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
-    /// What lies on the nearest level goes with it.
+    /// The revisions on the nearest level are removed with it.
     pub(super) memory_goes: bool,
 }

@@ -1,6 +1,6 @@
-//! With `trace`: which pages of what is protected this rank writes between two moments, for `mainstay oracle`.
+//! With `trace`: records the pages of regions that this rank writes between two moments, for `mainstay oracle`.
 //!
-//! What must hold: recording changes nothing of what is saved, and what goes wrong with it ends the recording alone.
+//! Invariants: recording does not change saved data. An error ends only the recording.
 
 use crate::{
     capture::{PageTracker, Region, page_bytes},
@@ -22,21 +22,21 @@ use std::{
 };
 
 const _: () = assert!(HUGE_PAGE.is_multiple_of(PAGE));
-/// Pages are counted as a trace does, whatever the system's are.
+/// The page size of a trace, independent of the system's.
 const PAGE: usize = 4096;
 
-/// Dropped, it ends the recording.
+/// Ends the recording when dropped.
 #[derive(Debug)]
 pub(super) struct Tracing {
     shared: Arc<Shared>,
     timer: Option<JoinHandle<()>>,
-    /// Whether the program says by `due` where an iteration ends: a checkpoint is then no end of another one.
+    /// Whether the program calls `due`, which ends an iteration. Then a checkpoint does not end one.
     says_steps: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// `None`: it has ended.
+    /// `None` once it has ended.
     recording: Mutex<Option<Recording>>,
     ended: Condvar,
 }
@@ -44,22 +44,22 @@ struct Shared {
 #[derive(Debug)]
 struct Recording {
     tracker: PageTracker,
-    /// Pages that regions lie in, ascending; none twice.
+    /// Pages of regions, ascending and disjoint.
     watched: Vec<Range<usize>>,
     writer: Writer<File>,
     path: String,
-    /// What was protected, in the order in which it first was; and where that is told.
+    /// Places of regions in the order of their first protection, and the file that lists them.
     seen: Vec<(usize, usize)>,
     regions: File,
     has_begun: bool,
     opened: Instant,
-    /// What of the time since then passed in checkpoints, or waiting for them.
+    /// Time since `opened` that was spent in checkpoints, or waiting for them.
     left_out: Duration,
     last_us: u64,
 }
 
 impl Tracing {
-    /// `None` if nothing is to be recorded, or if nothing can be, which is told.
+    /// `None` if no trace is asked for. Also `None`, with a remark, if none can be made.
     pub(super) fn new(config: &Config, rank: usize) -> Option<Tracing> {
         let folder = config.trace.as_ref()?;
         let recording = Recording::new(folder, rank);
@@ -73,7 +73,7 @@ impl Tracing {
         Some(Tracing { shared, timer, says_steps: false })
     }
 
-    /// The program is at this moment, with these regions.
+    /// Records `moment`, with these regions.
     pub(super) fn at(&mut self, moment: Moment, regions: &[Region]) {
         self.shared.with(|recording| {
             recording.watch(regions);
@@ -82,13 +82,13 @@ impl Tracing {
         });
     }
 
-    /// The program has done a step.
+    /// Records the end of a step.
     pub(super) fn step(&mut self, regions: &[Region]) {
         self.says_steps = true;
         self.at(Moment::Iteration, regions);
     }
 
-    /// The program takes a checkpoint.
+    /// Records a checkpoint.
     pub(super) fn checkpoint(&mut self, regions: &[Region]) {
         if !self.says_steps {
             self.at(Moment::Iteration, regions);
@@ -96,7 +96,8 @@ impl Tracing {
         self.at(Moment::Checkpoint, regions);
     }
 
-    /// The time since `begun` passed in a checkpoint, or in waiting for one: a run with other checkpoints spends another.
+    /// Leaves out the time since `begun`. It was spent in a checkpoint, or waiting for one, and differs in a run with
+    /// other checkpoints.
     pub(super) fn leave_out(&self, begun: Instant) {
         self.shared.with(|recording| {
             recording.left_out += begun.elapsed();
@@ -109,7 +110,7 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         *lock(&self.shared.recording) = None;
         self.shared.ended.notify_all();
-        // A thread that panicked has told so.
+        // A thread that panicked has reported it.
         self.timer.take().into_iter().for_each(|timer| drop(timer.join()));
     }
 }
@@ -130,7 +131,7 @@ impl Shared {
             recording = waited.0;
             if waited.1.timed_out() {
                 drop(recording);
-                // A trace begins where the program has restored, or begun without.
+                // A trace begins after the restore, or after a start without one.
                 self.with(|recording| if recording.has_begun { recording.record(Moment::Tick) } else { Ok(()) });
                 recording = lock(&self.recording);
             }
@@ -160,7 +161,7 @@ impl Recording {
         })
     }
 
-    /// Watches the pages that `regions` lie in, and no others.
+    /// Watches the pages of `regions`, and no others.
     fn watch(&mut self, regions: &[Region]) {
         let page = page_bytes();
         let mut pages: Vec<Range<usize>> = Vec::with_capacity(regions.len());
@@ -179,12 +180,12 @@ impl Recording {
         }
         let (stay, left): (Vec<_>, Vec<_>) = self.watched.drain(..).partition(|watched| pages.contains(watched));
         left.into_iter().for_each(|range| self.tracker.unwatch(range));
-        // What cannot be watched is never told of.
+        // Pages that cannot be watched are missing from the trace.
         pages.retain(|range| stay.contains(range) || self.tracker.watch(range.clone()).is_ok());
         self.watched = pages;
     }
 
-    /// Tells where regions lie that were not seen before: a run that this one is to be compared with has them elsewhere.
+    /// Lists the places of regions not seen before. In a run that is compared with this one, they have other addresses.
     fn see(&mut self, regions: &[Region]) -> Result<(), Error> {
         for row in regions.iter().filter_map(Region::row) {
             let lies = (row.as_ptr().addr(), row.len());
@@ -200,14 +201,14 @@ impl Recording {
     fn record(&mut self, moment: Moment) -> Result<(), Error> {
         let mut written = Vec::new();
         self.watched.retain(|range| self.tracker.written(range.clone(), &mut written).is_ok());
-        // What was written before the first iteration begins is of no interest.
+        // Writes before the first iteration do not count.
         let (moment, written) = if self.has_begun { (moment, written) } else { (Moment::Iteration, Vec::new()) };
         self.has_begun = true;
         let stretches = written.iter().map(|range| {
             let first = range.start / PAGE;
             (first as u64, (range.end.div_ceil(PAGE) - first) as u64)
         });
-        // A record by the clock, within what is then left out, may be later than the next.
+        // A record by the clock, during time that is left out later, may be later than the next record.
         let at_us = self.opened.elapsed().saturating_sub(self.left_out).as_micros() as u64;
         self.last_us = self.last_us.max(at_us);
         let record = Written { moment, at_us: self.last_us, resident: resident(), stretches: stretches.collect() };
@@ -232,7 +233,7 @@ mod tests {
     fn the_time_of_a_checkpoint_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { trace: Some(folder.path().to_owned()), ..Config::default() };
-        // Elsewhere nothing is traced, which is told.
+        // Systems that cannot trace make a remark and record nothing.
         let Some(mut tracing) = Tracing::new(&config, 0) else { return };
         let begun = Instant::now();
         tracing.at(Moment::Iteration, &[]);

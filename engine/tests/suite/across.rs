@@ -25,13 +25,13 @@ use std::{
 const BYTES: usize = 30_000;
 const KINDS: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
 
-/// Nodes, each with memory and a disk, and a space that all see.
+/// Nodes with memory and a disk each, and a space that all nodes see.
 #[derive(Clone)]
 struct Nodes {
-    /// By node: memory and disk.
+    /// The memory and the disk of each node.
     own: Vec<[Medium; 2]>,
     pfs: Medium,
-    /// Every how many revisions one goes to each level; 0: none does.
+    /// Each level takes every so many revisions; 0: it takes none.
     every: [u32; 3],
     keep: [u32; 3],
     /// The node of each rank.
@@ -39,18 +39,18 @@ struct Nodes {
     calls: Calls,
 }
 
-/// By which calls a program saves.
+/// The calls by which a program saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
     Checkpoint,
-    /// `begin` before it, and nothing in pieces.
+    /// `begin`, then `checkpoint`; nothing is written in pieces.
     Two,
-    /// What is large in pieces between the two.
+    /// `begin`, the large data in pieces, then `checkpoint`.
     InPieces,
 }
 
 impl Nodes {
-    /// Each rank on a node of its own.
+    /// Puts each rank on a node of its own.
     fn new(ranks: usize, every: [u32; 3]) -> Nodes {
         let own = (0..ranks).map(|_| [Medium::new(true), Medium::new(true)]).collect();
         let (keep, seats, calls) = ([1; 3], (0..ranks).collect(), Calls::Checkpoint);
@@ -112,14 +112,15 @@ impl Nodes {
         })
     }
 
-    /// Restores, then saves `steps`, each waited for; all ranks end at once. Returns the numbers of the revisions.
+    /// Restores, then saves `steps` and waits for each. All ranks end at once. Returns the numbers of the revisions.
     fn save(&self, run: u64, steps: std::ops::RangeInclusive<u64>) -> Checked<Vec<u64>> {
         let (end, numbers) = (Barrier::new(self.seats.len()), Mutex::new(Vec::new()));
         self.job(&self.views(), |mut program, mut session| {
             program.restore_and_tell(&mut session).map_err(Trouble::from)?;
             let mut mine = Vec::new();
             for step in steps.clone() {
-                // Of one size: one that cannot be read has changed regions already when the next is tried.
+                // All steps have one size. A restore of an unreadable revision has already changed regions when
+                // Mainstay tries the next revision.
                 program.fill(&mut session, Mark { run, step }, BYTES)?;
                 if self.calls == Calls::Two {
                     session.begin(0)?;
@@ -134,7 +135,8 @@ impl Nodes {
         Ok(numbers.into_inner().unwrap())
     }
 
-    /// The step that all ranks come back to, and what they were told. What is lacking is made again before they end.
+    /// Returns the restored step, equal on all ranks, and the reports of the restore. The ranks make missing shards
+    /// again before they end.
     fn restored(&self) -> Checked<(Option<u64>, Vec<String>)> {
         let found = Mutex::new(Vec::new());
         let end = Barrier::new(self.seats.len());
@@ -151,7 +153,7 @@ impl Nodes {
         Ok(found.swap_remove(0))
     }
 
-    /// After all processes have ended, without what is lost: nodes with a level each.
+    /// The nodes after all processes have ended. The levels in `lost`, pairs of node and level, are empty.
     fn after(&self, lost: &[(usize, usize)]) -> Nodes {
         let left = |node: usize, level: usize| match lost.contains(&(node, level)) {
             true => Medium::new(true),
@@ -162,14 +164,14 @@ impl Nodes {
     }
 }
 
-/// Changes all data there, and leaves the slots; `all`: what these lead to as well.
+/// Changes the data of every portion and leaves the slots. With `all` it changes the manifests and catalogues, too.
 fn damage(medium: &Medium, all: bool) {
     let (files, device) = (medium.files(), Faulty(medium.view()));
     for layout in whole::layouts(&files).unwrap() {
         let name = files.names.iter().find(|(_, file)| **file == layout.file).unwrap().0;
         let file = device.open(name, Access::Write).unwrap();
         for place in &layout.header.portions {
-            // Manifests and catalogues lie at the end.
+            // Manifests and catalogues are at the end of a portion.
             let bytes = if all { place.bytes } else { place.bytes * 3 / 4 };
             for at in (place.at + (1 << 17)..place.at + bytes).step_by(4096) {
                 file.write_at(&[0xa5; 4096], at).unwrap();
@@ -188,7 +190,7 @@ fn shards_that_are_lost_on_one_level_come_from_another_and_are_made_again() {
             let left = nodes.after(&lost);
             let (step, told) = left.restored().unwrap();
             assert_eq!(step, Some(4), "without {lost:?}: {told:?}");
-            // In memory there is all of it again.
+            // The restore has put all shards back into memory: the job does without its disks.
             let left = left.after(&[(0, 1), (1, 1), (2, 1)]);
             assert_eq!(left.restored().unwrap().0, Some(4), "then without disks, after {lost:?}");
             let left = left.after(&[]);
@@ -220,11 +222,11 @@ fn shards_that_are_damaged_on_one_level_are_read_from_another_and_told() {
     }
 }
 
-/// What is the same there now is no reason to lead to it: the next revision would be damaged, too. That goes for what comes
-/// only between two calls as for all else.
+/// A damaged shard has blocks that have not changed since. A checkpoint must not share them, or the next revision would
+/// be damaged, too. The test covers data that the program passes between `begin` and `checkpoint`, and all other data.
 #[test]
 fn what_is_compared_as_it_comes_is_written_whole_where_a_shard_was_damaged() {
-    // What changed alone is saved with so many levels and revisions.
+    // With so many levels and revisions a checkpoint saves only the changes.
     for (keep, calls) in [1, 3].into_iter().flat_map(|keep| [Calls::Two, Calls::InPieces].map(|calls| (keep, calls))) {
         let nodes = Nodes { keep: [keep; 3], calls, ..Nodes::new(2, [1, 1, 0]) };
         nodes.save(1, 1..=4).unwrap();
@@ -241,7 +243,7 @@ fn what_is_compared_as_it_comes_is_written_whole_where_a_shard_was_damaged() {
     }
 }
 
-/// Two levels have it together: neither may let its part go before something newer is complete.
+/// A revision comes from two levels together. Neither level may remove its part until a newer revision is complete.
 #[test]
 fn what_came_from_two_levels_stays_until_the_next_is_complete() {
     for (keep, lost) in [(1, vec![(0, 0), (1, 1)]), (2, vec![(1, 0), (0, 1)])] {
@@ -269,8 +271,8 @@ fn what_came_from_two_levels_stays_until_the_next_is_complete() {
     }
 }
 
-/// Boxes, and what each rank had for itself, on other numbers of ranks: half of the shards are on the disk of one node, the
-/// others in the memory of the other.
+/// Boxes, and each rank's own data, come back on other numbers of ranks. Half of the shards are on the disk of one
+/// node, the others in the memory of the other.
 #[test]
 fn other_ranks_read_shards_of_several_levels() {
     const GLOBAL: [u64; 2] = [12, 3000];
@@ -325,8 +327,8 @@ fn other_ranks_read_shards_of_several_levels() {
     }
 }
 
-/// Jobs that save and end, lose or find damaged what lay on some levels of some nodes, come back, die in the next
-/// checkpoint, and come back again: each time what the levels had together, or something newer.
+/// Runs jobs that save and end, lose or damage levels of some nodes, restore, die in the next checkpoint, and restore
+/// again. Each restore must bring the newest revision that the levels have together, or a newer one.
 fn random_job(seed: u64) -> Checked<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let ranks = random.usize(2..=3);
@@ -336,7 +338,7 @@ fn random_job(seed: u64) -> Checked<()> {
     for run in 1..=3 {
         let count = random.u64(1..=4);
         let numbers = nodes.save(2 * run, step + 1..=step + count)?;
-        // The newest step on each level, of this job.
+        // The newest step of this job on each level.
         let newest = |level: usize| {
             let takes = |number: &u64| nodes.every[level] > 0 && number.is_multiple_of(u64::from(nodes.every[level]));
             numbers.iter().rposition(takes).map(|at| step + 1 + at as u64)
@@ -354,14 +356,14 @@ fn random_job(seed: u64) -> Checked<()> {
         nodes = nodes.after(&lost);
         damaged.iter().for_each(|(node, level)| damage(&nodes.own[*node][*level], random.bool()));
         let told = format!("run {run}, {ranks} ranks, newest {newest:?}, lost {lost:?}, damaged {damaged:?}");
-        // Once or twice: what came back has changed nothing.
+        // Once or twice: the first restore must change nothing.
         for _ in 0..random.u8(1..=2) {
             match nodes.restored() {
                 Ok((came, skipped)) if came < floor => {
                     return Err(format!("{told}: {came:?} came back, and not {floor:?}; {skipped:?}"));
                 }
                 Ok(_) => {}
-                // Disks that are away may come back, and nothing is left where there is damage alone.
+                // Mainstay may refuse the start if a missing disk may come back, or if all that is left is damaged.
                 Err(why) if floor < newest[0].max(newest[1]) && why.contains("out of sight") => return Ok(()),
                 Err(_) if floor.is_none() && !damaged.is_empty() => return Ok(()),
                 Err(why) => return Err(format!("{told}, {floor:?} was there: {why}")),

@@ -59,7 +59,7 @@ fn notes_that_cannot_be_kept_are_refused() {
     });
 }
 
-/// Notes that come only after the space was sized must not be what it has no room for.
+/// Notes that the program adds after the first checkpoint has sized the space must still find room.
 #[test]
 fn notes_may_come_after_the_first_checkpoint() {
     job(1, 1).run(|rank, session, state| {
@@ -81,7 +81,7 @@ fn output_files_are_cut_back_to_the_revision_and_no_other_file_is() {
     append(&other, "not named");
     job.run(|rank, session, state| {
         let path = output(&job, rank);
-        // Not there yet: it counts as empty.
+        // The file does not exist yet: it counts as empty.
         session.protect_output(&path).unwrap();
         append(&path, "one\n");
         filled(state, rank, 1);
@@ -103,7 +103,7 @@ fn output_files_are_cut_back_to_the_revision_and_no_other_file_is() {
     assert_eq!(fs::read_to_string(output(&job, 0)).unwrap(), "one\nlater\n", "a file was cut that nobody named");
 }
 
-/// A restore would have cut it back.
+/// A restore would have cut a file of the space back.
 #[test]
 fn no_file_of_the_space_is_an_output_file() {
     let job = job(1, 1);
@@ -157,7 +157,7 @@ fn a_shorter_output_file_is_an_error_on_all_ranks_and_changes_nothing() {
     });
 }
 
-/// A log that was rotated: the length is that of the file that has the name at t1.
+/// A program rotates its log: the saved length is that of the file with this name at t1.
 #[test]
 fn an_output_file_that_was_replaced_is_the_new_one() {
     let job = job(1, 1);
@@ -178,8 +178,8 @@ fn an_output_file_that_was_replaced_is_the_new_one() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
 }
 
-/// One file had become two outputs by a link: the second was cut back to more than the first had left, and
-/// the file grew by zeros.
+/// Story: a link made two outputs of one file. The restore cut the file back for the first name, then to a greater
+/// length for the second, and filled it with zeros.
 #[test]
 fn an_output_file_never_grows_by_a_restore() {
     let job = job(1, 1);
@@ -202,7 +202,7 @@ fn an_output_file_never_grows_by_a_restore() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
 }
 
-/// A directory with a space and a log of 100 bytes in three lines, of which the last came after revision 1.
+/// A directory with a space and a log of 100 bytes in three lines. The third line was written after revision 1.
 struct Place {
     folder: TempDir,
 }
@@ -236,7 +236,7 @@ impl Place {
         session.close().unwrap();
     }
 
-    /// What is in `log` after a restore in `run` that names it so.
+    /// The content of `log` after a restore in `run` that protects the output under this name.
     fn restored(&self, run: &str, log: &str) -> String {
         self.start(run, |session| {
             session.protect_output(&self.at(log)).unwrap();
@@ -246,7 +246,7 @@ impl Place {
     }
 }
 
-/// The log was cut back only if it was named by the very same text: lines came twice.
+/// Story: the restore cut a log back only if the program named it by the same text, so the log had lines twice.
 #[test]
 fn an_output_file_is_known_again_by_any_name() {
     for log in ["run/log.csv", "run/../run/./log.csv", "link", "hard", "linked/log.csv"] {
@@ -255,11 +255,11 @@ fn an_output_file_is_known_again_by_any_name() {
         fs::hard_link(place.at("run/log.csv"), place.at("hard")).unwrap();
         symlink(place.at("run"), place.at("linked")).unwrap();
         assert_eq!(place.restored("run", log), SAVED, "{log}");
-        // And the other way round.
+        // The other way round: saved under this name, restored under the first.
         append(&place.at(log), "3,lost\n");
         assert_eq!(place.restored("run", "run/log.csv"), SAVED, "{log}");
     }
-    // It was renamed, its directory moved, or the directory was copied.
+    // The file was renamed, its directory was moved, or the directory was copied.
     let place = Place::new("run/log.csv", SAVED);
     fs::rename(place.at("run/log.csv"), place.at("run/renamed")).unwrap();
     assert_eq!(place.restored("run", "run/renamed"), SAVED);
@@ -272,7 +272,7 @@ fn an_output_file_is_known_again_by_any_name() {
     assert_eq!(place.restored("run", "copied/log.csv"), SAVED);
 }
 
-/// A file is not cut back because its name, or its first line, is that of the one that was saved.
+/// A restore does not cut a file back merely because it has the name or the first line of the saved output.
 #[test]
 fn a_file_that_is_not_surely_the_output_stays_as_it_is() {
     let header = "step,energy\n";
@@ -286,10 +286,10 @@ fn a_file_that_is_not_surely_the_output_stays_as_it_is() {
     stays(&place, "run/other.csv", &format!("{header}1,of another table\n"));
     let place = Place::new("run/log.csv", SAVED);
     stays(&place, "run/other.csv", &format!("{SAVED}1,of another table\n"));
-    // One that lies where the output lay.
+    // Another file at the path of the output.
     fs::remove_file(place.at("run/log.csv")).unwrap();
     stays(&place, "run/log.csv", &SAVED.replace('2', "7").repeat(2));
-    // Something else was written over it: a copy, or a shell's `>`.
+    // Other content was written over the output, by a copy or a shell's `>`.
     let place = Place::new("run/log.csv", SAVED);
     let rewritten = format!("{}3,of something else\n", SAVED.replace('2', "7"));
     fs::write(place.at("run/log.csv"), &rewritten).unwrap();
@@ -310,7 +310,8 @@ fn one_file_is_named_once_however_it_is_spelled() {
     });
 }
 
-/// Each rank named the log that rank 0 writes: one rank's lines were lost, or OUTPUT_SHORT came for ever.
+/// Story: each rank named the log that rank 0 writes. One rank's lines were lost, or every restore failed with
+/// OUTPUT_SHORT.
 #[test]
 fn a_file_that_several_ranks_name_is_refused_on_all_of_them() {
     let job = job(3, 1);
@@ -330,7 +331,7 @@ fn a_file_that_several_ranks_name_is_refused_on_all_of_them() {
     job.run(|rank, session, state| {
         name(rank, session);
         filled(state, rank, 1);
-        // The file is not there yet.
+        // The file does not exist yet.
         refused(session.restore().unwrap_err());
     });
     append(&path, "one\n");
@@ -351,7 +352,7 @@ fn a_file_that_several_ranks_name_is_refused_on_all_of_them() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
 }
 
-/// Ranks that name a file each are told of it once two of the names lead to one.
+/// Ranks protect a file each. Mainstay refuses them as soon as two of the names lead to one file.
 #[test]
 fn files_of_ranks_that_become_one_are_refused() {
     let job = job(2, 1);
@@ -381,7 +382,7 @@ fn what_cannot_be_cut_back_is_no_output_file() {
         let path = output(&job, 0);
         session.protect_output(&path).unwrap();
         assert!(session.protect_output(&path).unwrap_err().to_string().contains("already"));
-        // It becomes something else later: the checkpoint is refused, and the next one is not.
+        // The output becomes a directory later: Mainstay refuses that checkpoint and accepts the next one.
         fs::create_dir(&path).unwrap();
         filled(state, rank, 1);
         assert_eq!(session.checkpoint().unwrap_err().kind(), ErrorKind::InvalidArgument);

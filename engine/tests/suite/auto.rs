@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const KIB: usize = 1 << 10;
 
-/// `work` with `bytes` protected under `name`.
+/// Does `work` while `field` is protected under `name`.
 fn with_field<T>(session: &mut Session, name: &str, field: &mut Vec<u8>, work: impl FnOnce(&mut Session) -> T) -> T {
     // SAFETY: unprotected before it goes.
     #[allow(unsafe_code)]
@@ -29,7 +29,8 @@ fn with_field<T>(session: &mut Session, name: &str, field: &mut Vec<u8>, work: i
     done
 }
 
-/// The pool of each shard of the newest revision: its bytes, those of a chunk, and why it is not larger.
+/// For each shard of the newest revision: the bytes of its pool, the bytes of a chunk, and the bound of the pool's
+/// size.
 fn pools(space: &Path) -> Vec<(u64, u64, PoolBound)> {
     let survey = SpaceSurvey::open(space).unwrap();
     let profile = |shard: &mainstay_engine::ShardSurvey| shard.manifest().unwrap().unwrap().annex.profile.unwrap();
@@ -57,7 +58,7 @@ fn it_is_the_default_and_a_word_like_others() {
     assert!(refused.contains("it takes auto, or two chunks or more"), "{refused}");
 }
 
-/// The state grows, shrinks and grows again; with one node and with two, and both stages that have a pool.
+/// The state grows, shrinks and grows again, on one node and on two, with both stages that have a pool.
 #[test]
 fn it_grows_with_the_state_on_each_node() {
     const RANKS: usize = 3;
@@ -78,7 +79,7 @@ fn it_grows_with_the_state_on_each_node() {
                     let mates = (0..RANKS).filter(|mate| mate % nodes == rank % nodes);
                     let needed: usize = mates.map(|mate| sizes(mate)[round]).sum();
                     assert!(pool >= needed as u64 && bound == PoolBound::Needed, "{pool} for {needed}: {bound:?}");
-                    // No more than was ever needed, and chunks that are not full.
+                    // No more than the largest state so far, plus chunks that are partly full.
                     let most: usize =
                         (0..RANKS).map(|mate| sizes(mate).into_iter().take(round + 1).max().unwrap()).sum();
                     assert!(pool <= most as u64 + 5 * chunk + (2 << 20), "{pool} in round {round}");
@@ -103,12 +104,12 @@ fn it_grows_with_the_state_on_each_node() {
 
 const RANKS: usize = 4;
 
-/// The rank that comes out of an agreement only once all others have gone on. Its pool is as large by then as those need
-/// that told what they save before it.
+/// This rank leaves an agreement only after all others have gone on. By then its pool has the size for the ranks that
+/// announced their state before it.
 const LATE: usize = RANKS - 1;
 const LAST: usize = LATE - 1;
 
-/// How far the ranks have come with a checkpoint.
+/// The progress of each rank in a checkpoint.
 #[derive(Default)]
 struct Lateness {
     state: Mutex<[Way; RANKS]>,
@@ -120,7 +121,7 @@ enum Way {
     #[default]
     Before,
     Begins,
-    /// The rank has told the others what it saves.
+    /// The rank has announced the size of its state to the others.
     Meets,
     GoesOn,
 }
@@ -138,7 +139,7 @@ impl Lateness {
         assert!(!waited.timed_out(), "another rank does not come");
     }
 
-    /// Waits for the turn of `rank`, whose next meeting is that of the checkpoint.
+    /// Waits for the turn of `rank`. Its next meeting is that of the checkpoint.
     fn begin(&self, rank: usize) {
         match rank {
             LATE => self.until(0..LAST, Way::Meets),
@@ -164,17 +165,18 @@ impl Lateness {
     }
 }
 
-/// With the old default of 64 MiB the program waited for the disk.
+/// Story: with the old default of 64 MiB the program waited for the disk.
 #[test]
 fn with_default_settings_no_rank_waits_for_a_write() {
-    // Bytes announced to come in pieces, for each one that does; and as many as there are leave no slack.
+    // The program announces so many bytes for each byte that it writes in pieces. An exact announcement (1) leaves no
+    // slack.
     for announced in [0, 1, 2] {
         nobody_waits_for_a_write(announced, false);
     }
 }
 
-/// The others had unprotected what they saved by then, and their chunks were counted as room for the late one. Once, on a
-/// busy machine, a rank was late by chance.
+/// Story: the other ranks had unprotected their data by then, and Mainstay counted their chunks as room for the late
+/// rank. It was found when a rank was late by chance on a busy machine.
 #[test]
 fn a_rank_that_goes_on_later_than_the_others_does_not_wait_for_their_writes() {
     for announced in [0, 1] {
@@ -184,7 +186,8 @@ fn a_rank_that_goes_on_later_than_the_others_does_not_wait_for_their_writes() {
 
 fn nobody_waits_for_a_write(announced: u64, one_is_late: bool) {
     let (pools, space, lateness) = (memory(), TempDir::new().unwrap(), Arc::<Lateness>::default());
-    // The first layout has room for all that is announced: a larger one is made while the program waits.
+    // The first layout has room for all announced bytes. Otherwise the program would wait while the checkpoint makes a
+    // larger layout.
     let config = Config { shard_bytes: (1 + announced) * (24 << 20), ..here(&pools) };
     let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
     let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
@@ -196,7 +199,7 @@ fn nobody_waits_for_a_write(announced: u64, one_is_late: bool) {
         for round in 1..=2 {
             let mut field = vec![rank as u8; shard(rank, round)];
             if round == 2 {
-                // All have waited, and none goes past the next agreement before all are here.
+                // All ranks have waited, and none passes the next agreement before all are here.
                 disk.between.shut();
                 if one_is_late {
                     lateness.begin(rank);
@@ -236,7 +239,7 @@ fn it_works_with_memory_that_is_held_always_or_for_checkpoints_alone() {
         };
         bounded("pools of three ranks", || in_sessions(&path, 3, &config, job));
         assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
-        // Nobody foresees what comes in pieces.
+        // Mainstay cannot foresee the bytes that a program writes in pieces.
         let in_pieces = space.path().join("in pieces");
         let job = |rank: usize, session: &mut Session| {
             let bytes = vec![rank as u8 + 1; 16 << 20];
@@ -255,7 +258,8 @@ fn it_works_with_memory_that_is_held_always_or_for_checkpoints_alone() {
     }
 }
 
-/// A program that protects in turn what it does not keep had a pool for all of it.
+/// Story: a program protected and unprotected a passing array again and again without a checkpoint. The pool had room
+/// for the sum of all these.
 #[test]
 fn what_is_protected_no_longer_takes_no_room() {
     let (space, pools_in) = (TempDir::new().unwrap(), memory());
@@ -277,7 +281,7 @@ fn what_is_protected_no_longer_takes_no_room() {
 fn what_it_may_take_is_told() {
     let (bytes, bound) = pool_limit(Path::new("/dev/shm"));
     assert!(bytes > 0 && bound != PoolBound::Set && bound != PoolBound::Needed, "{bytes}, {bound:?}");
-    // Nothing is known of a directory that is not there: it bounds nothing.
+    // A missing directory sets no bound.
     let (bytes, bound) = pool_limit(Path::new("/nowhere/at/all"));
     assert!(bytes > 0 && bound != PoolBound::Directory, "{bytes}, {bound:?}");
 }

@@ -8,7 +8,7 @@ fn small() -> Config {
     Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), keep: 2, ..Config::default() }
 }
 
-/// Other bytes, and other many, for each rank and step; rank 0 has none at each third.
+/// The bytes and their number differ for each rank and step. Rank 0 has no bytes at every third step.
 fn buffer(rank: usize, step: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(step * 64 + rank as u64);
     let bytes = if rank == 0 && step.is_multiple_of(3) { 0 } else { 10_000 * (step as usize % 5) + 777 * rank + 1 };
@@ -33,7 +33,8 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
             assert_eq!(got(session, None), None);
             for step in 1..=12 {
                 assert_eq!(session.put("buffer", &buffer(rank, step)).unwrap(), step);
-                // Nobody has to wait for it any more; the next one cannot begin before all ranks have looked.
+                // The revision is complete: no rank has to wait for it. The next one cannot begin before all ranks have
+                // looked.
                 assert_eq!(SpaceSurvey::open(folder.path()).unwrap().newest().unwrap().key.number, step, "{stage:?}");
                 assert_eq!(got(session, None), Some((step, buffer(rank, step))), "{stage:?}, rank {rank}");
                 if step > 1 {
@@ -49,7 +50,7 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
     }
 }
 
-/// The program goes on from there, and numbers of newer revisions are not given again.
+/// The program goes on from the restored revision, and Mainstay never gives a number twice.
 #[test]
 fn any_revision_that_is_there_can_be_restored() {
     let folder = TempDir::new().unwrap();
@@ -86,18 +87,18 @@ fn any_revision_that_is_there_can_be_restored() {
         state.fill(77);
         assert_eq!(session.checkpoint().unwrap(), 5);
         session.wait().unwrap();
-        // 3 and 4 are kept no longer.
+        // Revisions 3 and 4 are no longer kept.
         assert_eq!(session.restore_revision(2).unwrap().unwrap().revision, 2);
         assert_eq!(session.restore().unwrap().unwrap().revision, 5);
         assert!(state.iter().all(|byte| *byte == 77));
     });
 }
 
-/// The slot that the root of the next lineage overwrites may be the only one that leads to the revision.
+/// The root of the next lineage overwrites a slot. That slot may be the only one that leads to the restored revision.
 #[test]
 fn a_revision_that_the_program_went_back_to_stays() {
     let folder = TempDir::new().unwrap();
-    // With this much room the older slot leads to one revision more than are kept.
+    // With this much room the older slot leads to one revision more than `keep`.
     let config = Config { keep: 1, shard_bytes: 256 << 10, ..small() };
     in_sessions(folder.path(), 2, &config, |_, session| {
         let mut state = vec![0; 30_000];
@@ -216,7 +217,7 @@ fn there_is_room_for_keep_and_two_of_the_shards_that_were_announced() {
     assert_eq!((layouts.len(), layouts[0].header.layout_number), (1, 1));
 }
 
-/// Regions go with it, come back by a restore, and stay protected.
+/// A checkpoint with a buffer saves the regions, too. A restore brings them back, and they stay protected.
 #[test]
 fn a_buffer_beside_regions() {
     let job = Job::new(2, Config { shard_bytes: 1 << 20, ..small() });
@@ -231,7 +232,7 @@ fn a_buffer_beside_regions() {
         session.restore().unwrap().unwrap();
         assert!(*state == saved, "the buffer is left for get");
         filled(state, rank, 2);
-        // Its name is free again.
+        // The name of the buffer is free again.
         session.checkpoint().unwrap();
         filled(state, rank, 3);
         assert_eq!(session.restore().unwrap().unwrap().revision, 2);
@@ -258,8 +259,8 @@ fn a_stream_is_got_by_its_name_too() {
     });
 }
 
-/// A run that had put beside its regions, and restored without putting again, was refused for ever: the buffer was taken for
-/// a region that the program had forgotten.
+/// Story: a program called `put` beside its regions, and the next run restored without a `put`. Mainstay refused every
+/// restore, because it took the buffer for a region that the program had forgotten.
 #[test]
 fn what_was_put_is_left_for_get_by_a_restore() {
     let folder = TempDir::new().unwrap();
@@ -288,7 +289,7 @@ fn what_was_put_is_left_for_get_by_a_restore() {
                 if ranks == saved {
                     assert_eq!(session.streams().unwrap(), []);
                     assert_eq!(got(session, None).unwrap().1, buffer(rank, 4));
-                    // It can be protected now.
+                    // The program can protect a region under the buffer's name now.
                     let mut same = vec![0; buffer(rank, 4).len()];
                     protect(session, "buffer", &mut same);
                     session.restore().unwrap().unwrap();

@@ -1,6 +1,5 @@
-//! Ranks that make different collective calls all get the name of each call and its rank, for any calls, with or
-//! without aggregators, and while a revision is under way. Nothing is lost, and the session goes on where no rank has
-//! closed it.
+//! Ranks that make different collective calls all get the name of each call and its rank, for any calls, and while a
+//! revision is under way. Nothing is lost, and the session goes on unless a rank has closed it.
 
 use crate::support::{bounded, in_sessions, run, small_pool};
 use mainstay_engine::{Config, Error, ErrorKind, LevelKind, Result, Session};
@@ -13,7 +12,7 @@ const BYTES: usize = 100_000;
 const CALLS: [&str; 10] =
     ["begin", "checkpoint", "put", "abandon", "wait", "wait_for", "restore", "get", "get_bytes", "due"];
 
-/// The ranks meet whenever `due` is called.
+/// The ranks meet at every call of `due`.
 fn config() -> Config {
     Config { agree_every: Duration::ZERO, ..small_pool() }
 }
@@ -54,7 +53,7 @@ fn is_told(error: &Error, first: &str, second: &str) {
     assert!(error.to_string().contains(&told), "{error}");
 }
 
-/// Ranks 0 and 2 make the one call and rank 1 the other, while a revision is under way.
+/// Rank 1 makes one call, and ranks 0 and 2 the other, while a revision is under way.
 #[test]
 fn all_are_told_who_called_what_and_the_session_goes_on() {
     let config = config();
@@ -88,7 +87,8 @@ fn once_a_rank_has_closed_it_the_session_is_over_on_all() {
                 return is_told(&session.close().unwrap_err(), first, second);
             }
             is_told(&make(mine, &mut session), first, second);
-            // The others cannot be reached any more: refused here, and it can be closed.
+            // The others cannot be reached any more: Mainstay refuses this call, and the program can still close the
+            // session.
             is_told(&session.wait().unwrap_err(), first, second);
             is_told(&session.close().unwrap_err(), first, second);
         };
@@ -97,7 +97,7 @@ fn once_a_rank_has_closed_it_the_session_is_over_on_all() {
     }
 }
 
-/// Between `begin` and its end there is no all-reduce: the call that follows it is compared.
+/// Between `begin` and its end there is no all-reduce: Mainstay compares the call that follows.
 #[test]
 fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next() {
     let config = config();
@@ -118,15 +118,15 @@ fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next()
     });
 }
 
-/// Some ranks have counted calls of `due` that others have not: the counts agree again, where the ranks met at different
-/// calls from then on.
+/// One rank has counted calls of `due` that the others have not made. After the ranks have met at different calls,
+/// their counts agree again.
 #[test]
 fn after_calls_that_differ_the_ranks_meet_at_the_same_call_of_due() {
     let config = Config { agree_every: Duration::from_millis(20), ..small_pool() };
     let folder = TempDir::new().unwrap();
     bounded("due", || {
         in_sessions(folder.path(), RANKS, &config, |rank, session| {
-            // As many as the ranks count until they meet: rank 0 is ahead of the others.
+            // The ranks count this many calls until they meet. Rank 0 is ahead of the others.
             (0..300).for_each(|step| assert!(!session.due(step).unwrap()));
             let ahead = if rank == 0 { (300..303).try_for_each(|step| session.due(step).map(drop)) } else { Ok(()) };
             let differs = ahead.and_then(|()| if rank == 0 { session.wait() } else { session.checkpoint().map(drop) });
@@ -136,7 +136,7 @@ fn after_calls_that_differ_the_ranks_meet_at_the_same_call_of_due() {
     });
 }
 
-/// A front has failed on rank 1 in what it does before a call.
+/// A language binding has failed on rank 1 before it makes a call.
 #[test]
 fn what_one_rank_refuses_each_call_tells_on_all_and_the_session_goes_on() {
     let refused = |rank, session: &mut Session| {

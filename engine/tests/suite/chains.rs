@@ -33,7 +33,8 @@ fn bytes_region(name: &str, memory: &mut [u8]) -> Region {
     unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
 }
 
-/// One checkpoint on each number of ranks, ended by `end`; the numbers of the layouts there are then.
+/// Runs a job with one checkpoint on each number of ranks and ends it by `end`. Returns the numbers of the layouts
+/// after the last job.
 fn chain(space: &Path, config: &Config, numbers: &[usize], end: impl Fn(Session) + Sync) -> BTreeSet<u64> {
     for ranks in numbers {
         run(*ranks, |_, group| {
@@ -55,7 +56,8 @@ fn layouts(space: &Path) -> BTreeSet<u64> {
     SpaceSurvey::open(space).unwrap().layouts.iter().map(|layout| layout.header.layout_number).collect()
 }
 
-/// A layout went at the second checkpoint into the next one: jobs of one checkpoint each left all of theirs.
+/// Story: only the second checkpoint in a new layout removed the old ones, so jobs of one checkpoint each left all
+/// their layouts.
 #[test]
 fn jobs_of_one_checkpoint_leave_the_layouts_that_are_kept() {
     let by_close = |session: Session| session.close().unwrap();
@@ -86,8 +88,8 @@ fn a_layout_that_holds_what_is_held_stays_until_it_is_released() {
     assert_eq!(chain(space, &small(), &[1], close), [4].into());
 }
 
-/// Where a job begins with several, all that are not kept go with its first revision: a job that was killed, or
-/// another build, left them.
+/// A space has several layouts, left by a killed job or another build. The first revision of a job removes all that are
+/// not kept.
 #[test]
 fn the_first_wait_removes_all_that_are_not_kept() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -97,7 +99,7 @@ fn the_first_wait_removes_all_that_are_not_kept() {
     assert_eq!(chain(space, &small(), &[2], close), [5].into());
 }
 
-/// A disk whose syncs of files fail once it is told so.
+/// A disk on which syncs of files fail while the flag is set.
 #[derive(Debug, Default)]
 struct Failing(AtomicBool);
 
@@ -119,7 +121,7 @@ fn a_checkpoint_that_fails_removes_nothing() {
     session.restore().unwrap();
     session.begin(0).unwrap();
     device.between.0.store(true, Ordering::Relaxed);
-    // The call that tells of it is the first one after the device has failed.
+    // The first call after the device has failed reports the failure.
     let told = session.checkpoint().and_then(|_| session.wait().map(drop)).and_then(|_| session.close().map(drop));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::SyncFailed);
     assert_eq!(layouts(space), [1, 2].into());

@@ -27,17 +27,17 @@ use std::{
 
 const RANKS: usize = 3;
 const LIVES: usize = 0;
-/// So many jobs run side by side, as each waits for what is told but once a second.
+/// So many jobs run side by side, because each waits for files that are written only once a second.
 const AT_ONCE: usize = 16;
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The group of a rank that dies at the end of a collective: the others have come through it.
+/// The group of a rank that dies at the end of a collective: the other ranks have left the collective.
 struct Dying {
     group: RefCell<Option<ThreadGroup>>,
     rank: usize,
-    /// In so many collectives; `LIVES`: in none.
+    /// The rank dies in this collective, counted from now; `LIVES`: it does not die.
     left: Arc<AtomicUsize>,
-    /// Comes to an end when nobody looks any more: what the rank does then as it unwinds, a dead one would not do.
+    /// Ends when the test has looked. Until then the rank does not unwind, because a dead rank would not do so either.
     buried: Mutex<Receiver<()>>,
 }
 
@@ -97,8 +97,9 @@ impl Group for Dying {
     }
 }
 
-/// Runs `live` on all ranks, to which it says in which collective of the closing they die: only `victim` does. What `look` sees at
-/// what the others were told, before the dead one unwinds; and whether it has died.
+/// Runs `live` on all ranks. It gets the number of the collective of `close` in which its rank dies; only `victim`
+/// dies. `look` gets the results of the other ranks before the dead one unwinds. Returns the result of `look`, and
+/// whether the victim has died.
 fn one_dies<T>(
     victim: usize,
     dies: usize,
@@ -126,8 +127,8 @@ fn one_dies<T>(
     })
 }
 
-/// A rank that saves a revision and closes: whether it came to that, and what it was told. It dies in collective `dies` of the
-/// closing.
+/// A rank saves a revision and closes. It dies in collective `dies` of `close`. Returns the result of `close`, or
+/// `None` if the rank died.
 fn live(group: Dying, dies: usize, home: &Path) -> Option<Result<(), Error>> {
     let (rank, left) = (group.rank, group.left.clone());
     let config = Config {
@@ -144,7 +145,7 @@ fn live(group: Dying, dies: usize, home: &Path) -> Option<Result<(), Error>> {
     program.fill(&mut session, Mark { run: 1, step: 1 }, 20_000).unwrap();
     session.checkpoint().unwrap();
     session.wait().unwrap();
-    // It tells what the first has found.
+    // The second wait reports the findings of the first.
     session.wait().unwrap();
     if rank == 0 && dies != LIVES {
         until_saving_is_told(&home.join("space"));
@@ -153,8 +154,8 @@ fn live(group: Dying, dies: usize, home: &Path) -> Option<Result<(), Error>> {
     catch_unwind(AssertUnwindSafe(|| session.close())).ok()
 }
 
-/// Waits until all that rank 0 has to tell before it closes is in the files: its thread that writes them lives on here when the
-/// rank dies, and would put what it still had in the place of what the others tell then.
+/// Waits until the files have all that rank 0 writes before it closes. Its writing thread lives on when the rank dies,
+/// and would overwrite the records of the other ranks.
 fn until_saving_is_told(space: &Path) {
     let is_told = || {
         let (status, journal) = (Status::read(space).ok()??, Journal::read(space).ok()??);
@@ -168,7 +169,7 @@ fn until_saving_is_told(space: &Path) {
     }
 }
 
-/// Whether rank `victim` has died.
+/// Returns whether rank `victim` has died.
 fn closes(victim: usize, dies: usize) -> bool {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     std::fs::create_dir(home.path().join("memory")).unwrap();
@@ -189,7 +190,8 @@ fn closes(victim: usize, dies: usize) -> bool {
     has_died
 }
 
-/// Rank 0 alone told it, after all had agreed: where it failed in between, `mainstay status` called the job failed.
+/// Story: rank 0 alone recorded the end, after all ranks had agreed. If it failed in between, `mainstay status` called
+/// the job failed.
 #[test]
 fn that_a_job_has_ended_is_told_whichever_rank_fails_in_the_closing() {
     for victim in 0..RANKS {
@@ -198,7 +200,7 @@ fn that_a_job_has_ended_is_told_whichever_rank_fails_in_the_closing() {
     }
 }
 
-/// In how many collectives of the closing a rank can die that `dies` in one.
+/// The number of collectives in `close` in which a rank can die. `dies` tries one of them.
 fn moments(dies: impl Fn(usize) -> bool + Sync) -> usize {
     let all: Vec<usize> = (1..100).collect();
     let mut died = all.chunks(AT_ONCE).flat_map(|some| {
@@ -210,8 +212,8 @@ fn moments(dies: impl Fn(usize) -> bool + Sync) -> usize {
     died.position(|has_died| !has_died).unwrap_or(all.len())
 }
 
-/// Of this rank, each on a node of its own: memory, and disks that take every other revision, both with a copy on another node;
-/// and a space that takes none.
+/// The levels of this rank, on a node of its own: memory, and a disk that takes every other revision, both with a copy
+/// on another node; and a space that takes none.
 fn levels_of(rank: usize, home: &Path) -> Vec<LevelPlan> {
     let device = |name: String| -> Arc<dyn Device> { Arc::new(Disk::make(&home.join(name)).unwrap()) };
     let plan = |kind, every, device, copies| LevelPlan { kind, every, keep: 1, device, copies, former: Vec::new() };
@@ -232,7 +234,8 @@ fn open_with_copies(group: Box<dyn Group>, home: &Path) -> (Session, Program) {
     (session, program)
 }
 
-/// Whether rank `victim` has died. Its node goes with it, and what the others were told to be saved comes back.
+/// Returns whether rank `victim` has died. Its node is lost with it. If another rank has closed without an error, the
+/// last step must come back.
 fn closes_on_disks(victim: usize, dies: usize) -> bool {
     const STEPS: u64 = 3;
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -247,12 +250,12 @@ fn closes_on_disks(victim: usize, dies: usize) -> bool {
         left.store(dies, Ordering::Relaxed);
         catch_unwind(AssertUnwindSafe(|| session.close())).ok()
     };
-    // Its locks it gives back only as it unwinds.
+    // The dead rank gives its locks back only when it unwinds.
     let (has_ended, has_died) = one_dies(victim, dies, live, |others| {
         std::fs::remove_dir_all(home.path().join(format!("node{victim}"))).unwrap();
         others.iter().any(Result::is_ok)
     });
-    // The others go on from memory where they are told that the rank failed.
+    // If the others get an error about the failed rank, they go on from memory.
     if has_ended {
         let newest = run(RANKS, |_, group| {
             let (mut session, mut program) = open_with_copies(group, home.path());
@@ -263,8 +266,8 @@ fn closes_on_disks(victim: usize, dies: usize) -> bool {
     has_died
 }
 
-/// The disks had it, and their copies not yet: the memory of the others went all the same where a rank failed just then, and what the
-/// disk of its node had was lost.
+/// Story: the disks had the revision, their copies did not have it yet, and a rank failed. The other ranks still
+/// removed their memory, and the shard on the failed node's disk was lost.
 #[test]
 fn what_was_in_memory_outlives_a_rank_and_its_node_that_fail_in_the_closing() {
     for victim in 0..RANKS {

@@ -21,7 +21,7 @@ fn compressed(compress: Compress) -> Config {
     Config { compress, pool_bytes: Some(4 << 20), chunk_bytes: Some(512 << 10), ..Config::default() }
 }
 
-/// Smooth numbers, with some blocks of noise among them, and a part of a block at the end.
+/// Smooth numbers with some blocks of noise among them, and a part of a block at the end.
 fn state(seed: u64) -> Vec<u8> {
     let (mut random, mut memory) = (fastrand::Rng::with_seed(seed), vec![0; BLOCKS * BLOCK + 100]);
     for (index, number) in memory.chunks_exact_mut(8).enumerate() {
@@ -49,7 +49,7 @@ fn frames(space: &Path) -> Vec<Frame> {
     manifests(space).into_iter().flat_map(|manifest| manifest.frames).collect()
 }
 
-/// What is read back must be `memory`, into memory that was something else, and by whoever reads the space.
+/// A session and all readers of the space must read back `memory`. The restore fills memory with other content.
 fn comes_back(space: &Path, config: &Config, memory: &[u8], told: &str) {
     let mut back = vec![0xee; memory.len()];
     let mut session = open(Box::new(Solo), space, config);
@@ -96,7 +96,7 @@ fn what_is_compressed_comes_back_from_every_stage() {
             memory[220 * BLOCK + 3] ^= 1;
             session.close().unwrap();
             comes_back(folder.path(), &config, &memory, &told);
-            // Whoever does not compress reads it all the same, and leads to it.
+            // A session without compression reads the revisions, too, and shares their blocks.
             let plain = Config { compress: Compress::Off, ..config };
             let mut session = open(Box::new(Solo), folder.path(), &plain);
             session.protect(region(&mut memory)).unwrap();
@@ -110,7 +110,7 @@ fn what_is_compressed_comes_back_from_every_stage() {
     }
 }
 
-/// A block that is kept keeps its frame, for as long as any revision leads to it, and no longer.
+/// A block that a revision shares keeps its frame as long as any revision needs it, and no longer.
 #[test]
 fn a_frame_stays_as_long_as_one_of_its_blocks_is_needed() {
     for compress in CODECS {
@@ -162,7 +162,7 @@ fn memory_has_it_as_it_is_and_farther_levels_and_copies_compressed() {
         session.close().unwrap();
     });
     assert!(!frames(nodes.nodes[0][0].path()).is_empty());
-    // What is on a node that is lost is read from its copy.
+    // The restore reads the lost node's shard from its copy.
     nodes.nodes[0] = [crate::incremental::folder(), crate::incremental::folder()];
     run(2, |rank, group| {
         let mut session = nodes.session(group);
@@ -174,8 +174,8 @@ fn memory_has_it_as_it_is_and_farther_levels_and_copies_compressed() {
     });
 }
 
-/// A hold that was granted with no job at work held up each checkpoint of the next one: room for what is compressed was thought
-/// enough.
+/// Story: a hold was granted while no job ran. It counted only the compressed size, so each checkpoint of the next job
+/// found no room.
 #[test]
 fn beside_a_hold_that_is_granted_all_checkpoints_find_room() {
     let (mut granted, mut refused) = (0, 0);
@@ -236,7 +236,7 @@ fn what_is_compressed_comes_back_as_other_boxes() {
     }
 }
 
-/// A space that was made for shards as they are takes compressed ones, too.
+/// A space that was made for uncompressed shards takes compressed ones, too.
 #[test]
 fn a_space_that_was_made_without_takes_compressed_revisions() {
     let folder = folder();
@@ -257,7 +257,7 @@ fn a_space_that_was_made_without_takes_compressed_revisions() {
     assert_eq!(SpaceSurvey::open(folder.path()).unwrap().layouts.len(), layouts);
 }
 
-/// The layout file of a space with one compressed revision, and the frame in its middle.
+/// The layout file of a space with one compressed revision, and its middle frame.
 fn saved(space: &Path, compress: Compress) -> (Layout, Frame) {
     let mut memory = state(5);
     let mut session: Session = open(Box::new(Solo), space, &compressed(compress));
@@ -270,7 +270,7 @@ fn saved(space: &Path, compress: Compress) -> (Layout, Frame) {
     (Layout::read(&file), frames[frames.len() / 2])
 }
 
-/// Whatever the bytes of a frame are, nothing is handed out, and the frame is named.
+/// Whichever bytes of a frame are damaged, the reader returns no data and names the frame.
 #[test]
 fn frames_that_are_not_whole_are_damage() {
     for compress in CODECS {
@@ -280,7 +280,7 @@ fn frames_that_are_not_whole_are_damage() {
         let stored = frame.stored_blocks as usize * BLOCK;
         let packed = u32::from_le_bytes(whole.bytes[at + 12..at + 16].try_into().unwrap()) as usize;
         let bomb = match compress {
-            // A run of one byte that is as long as the frame's bytes can say.
+            // A run of one byte, as long as the bytes of the frame can express.
             Compress::Lz4 => [&[0x1f, 7, 1, 0][..], &vec![0xff; packed - 9], &[0, 0, 0, 0, 0][..]].concat(),
             _ => {
                 let mut bomb = zstd::bulk::compress(&vec![0; 16 << 20], 1).unwrap();
@@ -312,7 +312,7 @@ fn frames_that_are_not_whole_are_damage() {
         let mut random = fastrand::Rng::with_seed(6);
         damaged.extend((0..60).map(|_| {
             let byte = random.usize(0..16 + packed);
-            // The reserved byte is not read.
+            // The decoder ignores the reserved byte.
             let byte = if byte == 9 { 10 } else { byte };
             with(byte, &[whole.bytes[at + byte] ^ (1 << random.u8(0..8))])
         }));
@@ -321,7 +321,7 @@ fn frames_that_are_not_whole_are_damage() {
             let mut back = vec![0xee; BLOCKS * BLOCK + 100];
             let mut reader = Reader::open(folder.path(), None, "test").unwrap();
             let error = match reader.read(0, "x", 0, &mut back) {
-                // A byte that the decoder does not need.
+                // The decoder does not need this byte.
                 Ok(_) if index >= 13 && back == state(5) => continue,
                 read => read.unwrap_err(),
             };
@@ -342,7 +342,7 @@ fn frames_that_are_not_whole_are_damage() {
 
 type Forge = &'static dyn Fn(&mut Vec<Frame>);
 
-/// What a manifest says of frames is held to what can be; builds that know none refuse it by its version.
+/// A reader checks the list of frames in a manifest. Builds that know no frames refuse the manifest by its version.
 #[test]
 fn lists_of_frames_that_cannot_be_are_damage() {
     let folder = folder();
@@ -366,7 +366,7 @@ fn lists_of_frames_that_cannot_be_are_damage() {
         &|frames| frames[1].first_block = 1,
         &|frames| frames[1].first_block = u64::MAX,
         &|frames| frames.swap(0, 1),
-        // A frame that is none, and one that is not told.
+        // The list names a block that begins no frame. Below, it leaves a frame out.
         &|frames| frames[1].first_block += 1,
     ];
     for (index, wrong) in wrong.into_iter().enumerate() {

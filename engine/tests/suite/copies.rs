@@ -32,11 +32,11 @@ use std::{
 
 const BYTES: usize = 30_000;
 
-/// A place of one level, or of a copy, on one node.
+/// The place of one level, or of a copy, on one node.
 #[derive(Clone)]
 enum Place {
     Simulated(Medium),
-    /// A directory in memory, whose files can be mapped.
+    /// A directory in memory. Its files can be mapped.
     Memory(Arc<tempfile::TempDir>),
 }
 
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// As it is once all processes have ended.
+    /// The place after all processes have ended.
     fn end_processes(&self) -> Place {
         match self {
             Place::Simulated(medium) => Place::Simulated(medium.end_processes()),
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// Nodes, each with a place in memory and one for each copy; and a space that all nodes see.
+/// Nodes with a place in memory and one for each copy, and a space that all nodes see.
 struct Cluster {
     nodes: Vec<Vec<Place>>,
     pfs: Place,
@@ -76,7 +76,7 @@ struct Cluster {
     kind: LevelKind,
     real: bool,
     capture: Capture,
-    /// So many copies, the last ones, were made by earlier jobs alone.
+    /// Only earlier jobs made so many of the copies, the last ones.
     former: usize,
 }
 
@@ -149,7 +149,7 @@ impl Cluster {
         ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
     }
 
-    /// Names of the layouts on the level itself (0), or on one of its copies.
+    /// Names of the layouts on the level itself (0) or on one of its copies.
     fn layouts(&self, copy: usize) -> Vec<String> {
         let names = |node: &Vec<Place>| {
             let Place::Memory(folder) = &node[copy] else { unreachable!("real directories") };
@@ -162,7 +162,7 @@ impl Cluster {
         self.nodes.iter().flat_map(names).collect()
     }
 
-    /// Runs `steps` checkpoints from `first` on, each waited for.
+    /// Saves `steps` checkpoints from `first` on and waits for each.
     fn save(&self, first: u64, steps: u64) -> Checked<()> {
         self.job(|_, mut program, mut session| {
             for step in first..first + steps {
@@ -174,7 +174,7 @@ impl Cluster {
         })
     }
 
-    /// The step that all ranks come back to, with what they were told.
+    /// The restored step, equal on all ranks.
     fn restored(&self) -> Checked<Option<u64>> {
         let found = Mutex::new(Vec::new());
         self.job(|_, mut program, mut session| {
@@ -187,7 +187,7 @@ impl Cluster {
         Ok(found[0])
     }
 
-    /// The cluster after its job has ended, without what lay on the nodes `lost`; its ranks sit on `seats` now.
+    /// The cluster after its job has ended, without the data on the nodes `lost`. Its ranks run on `seats` now.
     fn after(&self, lost: &[usize], seats: &[usize]) -> Cluster {
         let node = |(node, places): (usize, &Vec<Place>)| match lost.contains(&node) {
             true => places.iter().map(|_| Place::new(self.real)).collect(),
@@ -205,7 +205,7 @@ const PAIRS: [usize; 4] = [0, 0, 1, 1];
 fn a_job_that_lost_a_node_comes_back_from_the_copies() {
     for (real, exchange) in [(false, Exchange::Background), (true, Exchange::Background), (true, Exchange::Blocking)] {
         for lost in [0, 1] {
-            // On a new node in the place of the lost one, and on the node that is left.
+            // The ranks run on a new node in place of the lost one, or on the remaining node.
             for seats in [&PAIRS, &[1 - lost; 4]] {
                 let cluster = Cluster { exchange, ..Cluster::new(&PAIRS, 2, real) };
                 cluster.save(1, 4).unwrap();
@@ -229,11 +229,11 @@ fn region(state: &mut [u8]) -> Region {
     unsafe { Region::new("state", state.as_mut_ptr(), state.len() as u64) }.unwrap()
 }
 
-/// Whether a second revision, of which many pieces differ from the first, has its copies after so many calls of `progress`
-/// on each rank, with a pause before each.
+/// Returns whether a second revision has its copies after so many calls of `progress` on each rank, with a pause before
+/// each. The revision differs from the first in many pieces.
 fn is_copied_after(calls: usize, pause: Duration) -> bool {
     const BLOCK: usize = 4096;
-    // A stretch of this length is a message of its own where a block that did not change comes between it and the next.
+    // A stretch of this length becomes a message of its own if an unchanged block separates it from the next.
     const STRETCH: usize = 256 << 10;
     const PIECES: usize = 24;
     let cluster = Cluster { capture: Capture::Incremental, ..Cluster::new(&[0, 1], 2, true) };
@@ -251,7 +251,7 @@ fn is_copied_after(calls: usize, pause: Duration) -> bool {
             thread::sleep(pause);
             session.progress()?;
         }
-        // What publishes the last piece is no call.
+        // A thread publishes the last piece, not a call.
         thread::sleep(pause);
         end.wait();
         drop(session);
@@ -274,8 +274,8 @@ fn is_copied_after(calls: usize, pause: Duration) -> bool {
     revision.into_inner().unwrap() == 2
 }
 
-/// Receives for the whole shard are posted at once: the calls that it takes do not grow with its pieces. On a machine that has
-/// much else to do the pauses may be too short for the threads that hash and publish.
+/// The holder posts the receives for the whole shard at once, so the number of calls does not grow with the pieces. On
+/// a busy machine the pauses may be too short for the threads that hash and publish.
 #[test]
 fn twenty_calls_of_progress_bring_a_shard_of_more_pieces() {
     let pauses = [5, 50, 500].map(Duration::from_millis);
@@ -283,11 +283,11 @@ fn twenty_calls_of_progress_bring_a_shard_of_more_pieces() {
 }
 
 thread_local! {
-    /// Calls that move copies on are under way here.
+    /// This thread is in calls that move copies on.
     static IS_IN_PROGRESS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Counts what is read within such calls.
+/// Counts the reads within such calls.
 #[derive(Debug, Default)]
 struct ReadInProgress(AtomicUsize);
 
@@ -298,7 +298,7 @@ impl Between for ReadInProgress {
     }
 }
 
-/// Each call read the whole shard back from the disk where that was the nearest level, and the program waited for it.
+/// Story: if the disk was the nearest level, each call read the whole shard back from it, and the program waited.
 #[test]
 fn progress_waits_for_no_disk() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -326,7 +326,7 @@ fn progress_waits_for_no_disk() {
                 thread::yield_now();
             }
             let is_there = || SpaceSurvey::open(&copy.directory()).is_ok_and(|survey| survey.revisions.len() == 1);
-            // The other one's shard, which comes by these calls alone, of both.
+            // Waits for the other rank's shard, on both ranks. Only these calls can bring it.
             let mut has_come = false;
             while have_come.load(Ordering::Relaxed) < 2 {
                 session.progress().unwrap();
@@ -344,7 +344,7 @@ fn progress_waits_for_no_disk() {
     });
 }
 
-/// A copy is written by its holder, who has the lock of its portion: nobody else writes there meanwhile.
+/// The holder writes a copy. It has the lock of the portion, so nobody else writes there meanwhile.
 #[test]
 fn a_copy_has_one_writer() {
     let cluster = Cluster::new(&PAIRS, 2, true);
@@ -355,7 +355,7 @@ fn a_copy_has_one_writer() {
             session.checkpoint()?;
             session.wait()?;
             if (rank, step) == (0, 1) {
-                // A job with levels and a space of its own, which is given the same copies.
+                // A job with its own levels and space gets the same copies.
                 let mut other = Cluster::new(&PAIRS, 2, true);
                 for (its, ours) in other.nodes.iter_mut().zip(&cluster.nodes) {
                     its[1] = ours[1].clone();
@@ -371,9 +371,9 @@ fn a_copy_has_one_writer() {
     assert_eq!(cluster.after(&[0], &PAIRS).restored().unwrap(), Some(2));
 }
 
-/// A checkpoint after each step, and whether it is waited for.
+/// Saves a checkpoint after each step, and waits for it if `waits` says so.
 fn steps(cluster: &Cluster, first: u64, waits: &[bool]) -> Checked<()> {
-    // All ranks end at once: what is under way is cut off, and no rank waits for one that has gone.
+    // All ranks end at once. That cuts off work under way, and no rank waits for one that has gone.
     let end = Barrier::new(cluster.seats.len());
     cluster.job(|_, mut program, mut session| {
         program.restore(&mut session)?;
@@ -391,8 +391,8 @@ fn steps(cluster: &Cluster, first: u64, waits: &[bool]) -> Checked<()> {
     })
 }
 
-/// Random jobs on random nodes, each of which loses as many nodes in the end as its copies bear: the next job comes back to
-/// what was waited for, or to something newer.
+/// Runs random jobs on random nodes. Each loses at most as many nodes as its copies can bear. The next job restores the
+/// last revision that was waited for, or a newer one.
 fn random_job(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (nodes, copies) = (random.usize(2..=4), random.usize(2..=3));
@@ -402,7 +402,7 @@ fn random_job(seed: u64) {
     let mut seats: Vec<usize> = (0..ranks).map(|_| random.usize(0..nodes)).collect();
     let (mut at_least, mut at_most) = (0, 0);
     for round in 0..4 {
-        // A node that a job did not see is behind, as the file `levels` of a space would tell.
+        // A node that a job did not use is behind, as the file `levels` of a space would say.
         let unused: Vec<usize> = (0..nodes).filter(|node| !seats.contains(node)).collect();
         cluster = cluster.after(&unused, &seats);
         cluster.exchange = if random.bool() { Exchange::Background } else { Exchange::Blocking };
@@ -416,12 +416,12 @@ fn random_job(seed: u64) {
         used.dedup();
         random.shuffle(&mut used);
         used.truncate(random.usize(0..used.len().min(copies)));
-        // Their ranks sit elsewhere from now on, or on a new node in the place of the old.
+        // The ranks of the lost nodes move to other nodes, or to a new node in place of the old.
         seats.iter_mut().filter(|node| used.contains(node)).for_each(|node| *node = random.usize(0..nodes));
         cluster = cluster.after(&used, &seats);
         let came = match cluster.restored() {
             Ok(came) => came.unwrap_or(0),
-            // A disk that is away refuses the start as long as nothing is whole with the copies, as its node may come back.
+            // The start is refused if a disk is away and no revision is whole in the copies: the node may come back.
             Err(why) if kind == LevelKind::Disk && at_least == 0 && why.contains("out of sight") => return,
             Err(why) => panic!("seed {seed}, round {round}, without {used:?}: {why}"),
         };
@@ -429,7 +429,7 @@ fn random_job(seed: u64) {
             (at_least..=at_most).contains(&came),
             "seed {seed}, round {round}: {came} came back, not {at_least} to {at_most}, of {seats:?} without {used:?}"
         );
-        // Numbers are never given twice.
+        // No number is given twice.
         at_least = came;
     }
 }
@@ -451,7 +451,7 @@ fn copies_are_made_again_before_the_next_checkpoint() {
         let cluster = Cluster::new(&PAIRS, 2, real);
         cluster.save(1, 3).unwrap();
         let mut left = cluster.after(&[0], &PAIRS);
-        // The first time without a checkpoint in between, the second after one.
+        // First without a checkpoint in between, then after one.
         steps(&left, 4, &[]).unwrap();
         left = left.after(&[1], &PAIRS);
         assert_eq!(left.restored().unwrap(), Some(3));
@@ -461,8 +461,8 @@ fn copies_are_made_again_before_the_next_checkpoint() {
     }
 }
 
-/// A job with one copy of each shard after one with two failed at a checkpoint, as if its disk had: what stays changed when
-/// room had been found.
+/// Story: a job with one copy of each shard came after one with two, and failed at a checkpoint as if its disk had
+/// failed. The set of kept revisions had changed after the search for room.
 #[test]
 fn copies_that_are_given_up_let_the_job_save_on() {
     for kind in [LevelKind::Memory, LevelKind::Disk] {
@@ -476,8 +476,8 @@ fn copies_that_are_given_up_let_the_job_save_on() {
     }
 }
 
-/// A disk as the nearest level keeps what its lagging copies have not got, and had no room for more than that: the checkpoint
-/// of a state that had grown failed.
+/// Story: a disk as the nearest level keeps the revisions that its lagging copies have not got. It had no room beyond
+/// those, so the checkpoint of a grown state failed.
 #[test]
 fn disks_grow_while_their_copies_lag() {
     for real in [false, true] {
@@ -498,8 +498,8 @@ fn disks_grow_while_their_copies_lag() {
     }
 }
 
-/// Copies that were busy when the last revision was saved get it in `wait`, all of them. Where there were two of a shard, the
-/// sizes told for the second stood behind the shards on their way to the first: the ranks waited for ever.
+/// If copies are busy when the last revision is saved, `wait` brings it to all of them. Story: with two copies of a
+/// shard, the sizes for the second queued behind the shards on their way to the first, and the ranks waited for ever.
 #[test]
 fn what_was_waited_for_is_on_all_copies_that_were_busy() {
     const RING: [usize; 3] = [0, 1, 2];
@@ -526,8 +526,9 @@ fn what_was_waited_for_is_on_all_copies_that_were_busy() {
     }
 }
 
-/// So many ranks with a level in memory, disks that take every `every`th revision, with a copy that is made or `former`, and a space
-/// that takes none, in this folder. Each has a gate before its disk, and one before the copies of others on that.
+/// Runs ranks with a level in memory, disks that take every `every`th revision, and a space that takes none, all in
+/// `folder`. The disks have a copy, made now or `former`. Each rank has a gate before its disk and one before the
+/// copies that it holds there.
 fn memory_and_disks(
     folder: &Path,
     ranks: usize,
@@ -559,18 +560,18 @@ fn memory_and_disks(
     });
 }
 
-/// The newest revision of which something lies in that directory.
+/// The number of the newest revision with data in that directory.
 fn newest_in(folder: &Path, name: &str) -> Option<u64> {
     let survey = SpaceSurvey::open(&folder.join(name)).unwrap();
     survey.revisions.iter().map(|revision| revision.key.number).max()
 }
 
-/// At the end of a job the newest revision went from memory to the nodes' disks, and to no copy of these: with the memory of
-/// the nodes went what survived the loss of one. And where a copy alone had it, as the disks were busy at its turn, it went
-/// nowhere else.
+/// Story: at the end of a job the newest revision went from memory to the nodes' disks, but not to their copies. The
+/// memory was the only place with copies, so the revision no longer survived the loss of a node. If only a copy had a
+/// revision, because the disks were busy at their turn, the revision went nowhere else.
 #[test]
 fn what_goes_from_memory_to_disks_goes_to_their_copies() {
-    // At the turn of the disks, not at it, and while they stand still.
+    // The last revision is due on the disks, is not due, or comes while the disks stand still.
     for (every, last, stand_still) in [(2, 2, false), (2, 3, false), (1, 3, true)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let newest = |name: &str| newest_in(folder.path(), name);
@@ -597,7 +598,7 @@ fn what_goes_from_memory_to_disks_goes_to_their_copies() {
     }
 }
 
-/// A wait for the memory alone waited until the copies of the disks were there.
+/// Story: a wait for the memory alone also waited for the copies of the disks.
 #[test]
 fn a_wait_for_memory_waits_for_no_copy_on_a_disk() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -625,7 +626,7 @@ fn a_wait_for_memory_waits_for_no_copy_on_a_disk() {
     }
 }
 
-/// Nobody writes former copies, and the end of a job waited for that: for ever.
+/// Story: no rank writes former copies, and the end of a job waited for them for ever.
 #[test]
 fn former_copies_do_not_hold_up_the_end_of_a_job() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -639,8 +640,8 @@ fn former_copies_do_not_hold_up_the_end_of_a_job() {
     }
 }
 
-/// The end of a job that had saved nothing failed (INTERNAL) where other ranks had, and copies of the disks lacked that. What cannot be
-/// copied stays in memory.
+/// Story: the end of a job that had saved nothing failed (INTERNAL), if other ranks had saved and copies on disks
+/// lacked that revision. Data that cannot be copied stays in memory.
 #[test]
 fn what_other_ranks_have_saved_stays_in_memory_where_copies_lack_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -653,7 +654,8 @@ fn what_other_ranks_have_saved_stays_in_memory_where_copies_lack_it() {
     assert_eq!(["Memory0", "Disk0"].map(|name| newest_in(folder.path(), name)), [Some(1); 2]);
 }
 
-/// A shard that was lost here and damaged with its holder was told as an error of reading, and as a revision that was not saved.
+/// Story: a shard was lost here and damaged at its holder. Mainstay reported a read error and a revision that was not
+/// saved.
 #[test]
 fn damage_in_a_copy_that_comes_from_another_rank_is_damage() {
     const PATTERN: [u8; 64] = [0xa7; 64];
@@ -682,7 +684,8 @@ fn damage_in_a_copy_that_comes_from_another_rank_is_damage() {
     }
 }
 
-/// Boxes of a global array come back from the copies on fewer ranks, on more, and on as many that cut it otherwise.
+/// Boxes of a global array come back from the copies on fewer ranks, on more, and on as many ranks that divide it
+/// otherwise.
 #[test]
 fn boxes_come_back_from_copies_on_other_ranks() {
     const GLOBAL: [u64; 2] = [12, 3000];
@@ -704,7 +707,7 @@ fn boxes_come_back_from_copies_on_other_ranks() {
                 program.protect(&mut session)?;
                 let came = program.restore(&mut session)?;
                 assert_eq!(came.map(|mark| mark.step), Some(7), "on {seats:?} without node {lost}");
-                // And goes on from there.
+                // The job goes on from there.
                 program.fill(Mark { run: 2, step: 8 });
                 session.checkpoint()?;
                 Ok(session.wait()?)
@@ -714,8 +717,9 @@ fn boxes_come_back_from_copies_on_other_ranks() {
     }
 }
 
-/// Revisions of one size go on in one layout, on the level and on its copies. A shard that zeros had made smaller than it may be
-/// was rehearsed beside the revision that is complete on all copies, as if that stayed for good, and found no room.
+/// Revisions of one size stay in one layout, on the level and on its copies. Story: zeros had made a shard smaller than
+/// its allowed size. The rehearsal of its checkpoint counted the revision that is complete on all copies as kept for
+/// good, and found no room.
 #[test]
 fn copies_make_no_new_layouts() {
     let captures = [Capture::Whole, Capture::Incremental, Capture::IncrementalSnapshot];
@@ -726,7 +730,7 @@ fn copies_make_no_new_layouts() {
                 let end = Barrier::new(PAIRS.len());
                 let saved = cluster.job(|_, mut program, mut session| {
                     if waits[0] {
-                        // Memory is made at the restore, for what is protected then.
+                        // The restore makes memory for the regions that are protected then.
                         program.fill(&mut session, Mark { run: 1, step: 0 }, BYTES)?;
                         session.restore()?;
                     }
@@ -755,7 +759,7 @@ fn copies_make_no_new_layouts() {
     }
 }
 
-/// Ranks whose node was lost get portions in the layout that the others have: nobody makes memory anew for what is there.
+/// Ranks of a lost node get portions in the layout of the other ranks: no rank makes memory anew for shards that exist.
 #[test]
 fn what_is_left_of_a_layout_is_gone_on_with() {
     let run = |cluster: &Cluster, steps: std::ops::Range<u64>| {
@@ -779,7 +783,7 @@ fn what_is_left_of_a_layout_is_gone_on_with() {
             let layouts = left.layouts(0);
             let is_first = |name: &String| name.starts_with("layout-000001-");
             assert!(layouts.len() == 4 && layouts.iter().all(is_first), "without {lost}, on {seats:?}: {layouts:?}");
-            // Everybody has everything again.
+            // All ranks have all shards again.
             assert_eq!(left.after(&[], seats).restored().unwrap(), Some(5));
             assert_eq!(
                 left.after(&[seats[0]], &[1 - seats[0]; 4]).restored().unwrap(),
@@ -789,8 +793,8 @@ fn what_is_left_of_a_layout_is_gone_on_with() {
     }
 }
 
-/// What each rank kept for itself lies in the memory of the nodes, on some of them alone: it comes to whichever rank of
-/// another number wants it, also from a copy where what is nearer is lost or damaged.
+/// Each rank's own data is in the memory of the nodes, on only some of them. It reaches any rank of another number that
+/// wants it, also from a copy if the nearer shard is lost or damaged.
 #[test]
 fn ranks_of_another_number_read_the_shards_of_all_nodes() {
     let own = |rank: usize| -> Vec<u8> {
@@ -823,7 +827,7 @@ fn ranks_of_another_number_read_the_shards_of_all_nodes() {
                 let all: Vec<u32> = (0..4).collect();
                 let wanted = if rank == 0 { &all[..] } else { &all[rank % 4..][..1] };
                 session.bring_shards(wanted)?;
-                // What is there is not sent again.
+                // The second call sends nothing again.
                 session.bring_shards(wanted)?;
                 for &shard in wanted {
                     let expected = own(shard as usize);
@@ -839,7 +843,7 @@ fn ranks_of_another_number_read_the_shards_of_all_nodes() {
     }
 }
 
-/// Changes a byte of what reads `pattern` in the files of a place.
+/// Changes a byte of `pattern` in the files of a place.
 fn change(place: &Place, pattern: &[u8]) {
     let Place::Memory(folder) = place else { unreachable!("real directories") };
     for file in

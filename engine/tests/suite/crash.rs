@@ -10,21 +10,21 @@ use crate::support::{
 };
 use mainstay_engine::{Capture, Compress, ErrorKind, Exchange, LevelKind, Predictor, Session, SpaceSurvey, Stage};
 
-/// Losses of random parts at each point.
+/// The number of random partial losses at each point.
 fn seeds() -> u64 {
     often(1, 3)
 }
 
 #[test]
 fn a_crash_after_any_operation_loses_nothing_acknowledged() {
-    // Each kind of shape with each number of ranks in the campaign, which has all combinations, too.
+    // Each kind of shape with each number of ranks. The campaign has all combinations, too.
     let shapes = Shape::ALL.into_iter().filter(|shape| (shape.stage == Stage::Pool) == (shape.keep == 1));
     for shape in shapes.take(often(2, 8)) {
         everywhere(shape, seeds());
     }
 }
 
-/// Revisions that share blocks with those before them.
+/// Revisions share blocks with earlier ones.
 const INCREMENTAL: Shape = Shape { capture: Capture::Incremental, ..Shape::ALONE };
 
 #[test]
@@ -33,10 +33,10 @@ fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
     everywhere_and_twice(&[INCREMENTAL, two, Shape { ranks: 2, ..INCREMENTAL }]);
 }
 
-/// Revisions that outgrow the portions that the first one has sized.
+/// Revisions outgrow the portions that the first one has sized.
 const GROWING: Shape = Shape { grows: true, ..Shape::ALONE };
 
-/// What is written in pieces, of which older revisions have some.
+/// The program writes in pieces. Older revisions have some of the blocks.
 #[test]
 fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged() {
     let pieces = Shape { in_pieces: true, ..INCREMENTAL };
@@ -44,7 +44,7 @@ fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged
     everywhere_and_twice(&[pieces, two, Shape { ranks: 2, ..pieces }]);
 }
 
-/// What is written compressed, among what is written as it is.
+/// Some data is written compressed, and some as it is.
 #[test]
 fn a_crash_of_a_job_that_compresses_loses_nothing_acknowledged() {
     let lz4 = Shape { compress: Compress::Lz4, ..Shape::ALONE };
@@ -52,7 +52,7 @@ fn a_crash_of_a_job_that_compresses_loses_nothing_acknowledged() {
     everywhere_and_twice(&[lz4, two, Shape { ranks: 2, ..lz4 }]);
 }
 
-/// Pages that are saved before the checkpoint asks for them, of which some are written after all.
+/// Pages are saved before the checkpoint, and the program writes some of them again.
 #[test]
 fn a_crash_of_a_job_that_saves_early_loses_nothing_acknowledged() {
     let early = Shape { predictor: Predictor::Told, ..INCREMENTAL };
@@ -62,7 +62,7 @@ fn a_crash_of_a_job_that_saves_early_loses_nothing_acknowledged() {
     ]);
 }
 
-/// A larger layout is made beside the one that was outgrown, which goes.
+/// The job makes a larger layout beside the old one, and removes the old one.
 #[test]
 fn a_crash_of_a_job_that_grows_loses_nothing_acknowledged() {
     let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..GROWING };
@@ -84,9 +84,9 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
     }
 }
 
-/// It found that a job killed between naming its layout and syncing the directory left a name that the
-/// next job took for durable: a loss of power then took away all that this one had saved. And that a root
-/// whose writer was killed before its sync was taken for durable: the opening overwrote the one beside it.
+/// Story: a job was killed between naming its layout and syncing the directory. The next job took the name for durable,
+/// and a loss of power removed all that it had saved. Story: a kill prevented the sync of a root, and the next opening
+/// took this root for durable. It overwrote the root beside it.
 #[test]
 fn a_second_crash_during_the_recovery_loses_nothing_either() {
     let shapes = [Shape::ALONE, Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..Shape::ALONE }];
@@ -95,7 +95,7 @@ fn a_second_crash_during_the_recovery_loses_nothing_either() {
     }
 }
 
-/// The first shape in each run of the tests. In the campaign all, and the first crashes twice.
+/// Each run of the tests crashes the first shape once. The campaign crashes all shapes, and the first one twice.
 fn everywhere_and_twice(shapes: &[Shape]) {
     for shape in &shapes[..often(1, shapes.len())] {
         everywhere(*shape, 1);
@@ -141,13 +141,13 @@ fn a_failure_of_any_operation_loses_nothing_acknowledged() {
     }
 }
 
-/// Without locks nobody keeps a job out that was thought dead: it finds the newer lineage and stops.
+/// Without locks nothing keeps out a job that was thought dead. It finds the newer lineage and stops.
 #[test]
 fn a_late_writer_is_fenced_off() {
     assert_eq!(late_writer(Shape::ALONE).unwrap(), ErrorKind::Fenced);
 }
 
-/// Nor does whoever takes its portions over say that it ended in order, where nobody knows that it has ended.
+/// If nobody knows whether a job has ended, the job that takes over its portions does not mark them as ended in order.
 #[test]
 fn what_was_taken_over_is_ended_only_where_locks_work() {
     for has_locks in [true, false] {
@@ -159,14 +159,14 @@ fn what_was_taken_over_is_ended_only_where_locks_work() {
         };
         job(&medium, shape, saves).unwrap();
         let medium = medium.end_processes();
-        // Of other ranks, which save nothing.
+        // A job with another number of ranks. It saves nothing.
         job(&medium, Shape::ALONE, |_, session| Ok(session.close()?)).unwrap();
         let survey = SpaceSurvey::open_on(&Faulty(medium.view())).unwrap();
         assert_eq!((survey.layouts.len(), survey.clean), (1, has_locks));
     }
 }
 
-/// The tests would see it if the engine did not sync, or synced too late.
+/// The tests would find an engine that does not sync or syncs too late.
 #[test]
 fn without_syncs_revisions_are_lost() {
     let recording = Recording::of(Shape::ALONE).unwrap();
@@ -174,8 +174,8 @@ fn without_syncs_revisions_are_lost() {
     tell!("on a device that does not sync: {lost}");
 }
 
-/// After each operation on whichever device: with all nodes, without one of them, without all. Of each shape some points
-/// here; the campaign has all of them.
+/// A crash after each operation on any device: with all nodes, without one of them, without all. Here the test tries
+/// some points of each shape; the campaign tries all.
 #[test]
 fn a_crash_of_a_job_on_several_nodes_loses_nothing_acknowledged() {
     for (first, shape) in (0..).zip(on_nodes()) {

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A job that saves when it is due, however long the last one takes.
+/// A job that saves whenever a checkpoint is due, even if the last one is under way.
 fn job(ranks: usize, config: Config) -> Job {
     job_that_waits(ranks, Config { when_busy: WhenBusy::Now, ..config })
 }
@@ -35,7 +35,7 @@ fn space(job: &Job) -> PathBuf {
     job.directory.path().join("space")
 }
 
-/// Steps until `done`, and saves when due; the steps at which this rank saved.
+/// Takes steps until `done`, and saves when due. Returns the steps at which this rank saved.
 fn steps(session: &mut Session, state: &mut State, rank: usize, mut done: impl FnMut(u64) -> bool) -> Vec<u64> {
     let (mut saved, mut step) = (Vec::new(), 0);
     while !done(step) {
@@ -55,7 +55,8 @@ fn every_so_many_steps() {
     job.run(|rank, session, state| assert_eq!(steps(session, state, rank, |step| step == 13), [4, 8, 12]));
 }
 
-/// A program that asked at every 20th step only, with `every_steps = 33`, saved nothing in 600 steps, without a word.
+/// Story: a program called `due` only at every 20th step, with `every_steps = 33`. It saved nothing in 600 steps,
+/// without a message.
 #[test]
 fn the_first_step_that_is_asked_at_or_after_each_multiple_is_due() {
     let job = job(2, Config { every_steps: 33, agree_every: Duration::from_secs(1000), ..Config::default() });
@@ -73,21 +74,21 @@ fn the_first_step_that_is_asked_at_or_after_each_multiple_is_due() {
         filled(state, rank, 1);
         let saved: Vec<u64> = asked(20, 300).filter(|step| saves(session, *step)).collect();
         assert_eq!(saved, [40, 80, 100, 140, 180, 200, 240, 280, 300]);
-        // Back at step 300, of which 297 has had its turn; 330 has not.
+        // The restore goes back to step 300. The multiple 297 has had its turn; 330 has not.
         session.restore().unwrap().unwrap();
         assert_eq!(asked(320, 400).find(|step| saves(session, *step)), Some(340));
-        // A count that begins anew has multiples of its own.
+        // If the program counts its steps anew, the multiples begin anew.
         assert_eq!((1..=40).find(|step| saves(session, *step)), Some(33));
         assert_eq!((37..=70).find(|step| saves(session, *step)), Some(66));
     });
-    // A restart goes on where the revision was saved, at 66, and asks at the top of its loop.
+    // A restart goes on at step 66, where the revision was saved, and asks at the top of its loop.
     job.run(|_, session, _| {
         session.restore().unwrap().unwrap();
         assert_eq!((66..=200).find(|step| saves(session, *step)), Some(99));
     });
 }
 
-/// A checkpoint that had to wait for the last one held the program for as long as that took.
+/// Story: a checkpoint waited for the last one, and the program stood still meanwhile.
 #[test]
 fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_after_that() {
     for (asked, when_busy) in [(false, WhenBusy::Later), (true, WhenBusy::Later), (false, WhenBusy::Now)] {
@@ -102,7 +103,7 @@ fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_a
         };
         let barrier = Barrier::new(3);
         run(3, |rank, group| {
-            // The disk of rank 1 alone is slow.
+            // Only the disk of rank 1 is slow.
             let disk = Watched::new(Disk::make(folder.path()).unwrap(), Gate::new(1));
             let gate = disk.between.clone();
             let mut session = Session::open_on(group, Arc::new(disk), config.clone()).unwrap();
@@ -128,7 +129,7 @@ fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_a
             if rank == 1 {
                 gate.come();
             }
-            // On a busy machine any rank's part may take its time.
+            // On a busy machine the part of any rank may take long.
             while !session.poll().unwrap() {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -146,7 +147,7 @@ fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_a
     }
 }
 
-/// However fast the disk is: what the journal tells is what the program was told.
+/// The journal has the same numbers as the answers to the program, however fast the disk is.
 #[test]
 fn how_often_a_checkpoint_was_put_off_is_in_the_journal() {
     let job = job_that_waits(2, Config { every_steps: 1, agree_every: Duration::ZERO, keep: 20, ..Config::default() });
@@ -173,12 +174,12 @@ fn how_often_a_checkpoint_was_put_off_is_in_the_journal() {
         Event::Complete(complete) => Some(complete.put_off),
         _ => None,
     });
-    // What came after the last checkpoint led to none.
+    // No checkpoint followed these last answers.
     times[0].pop();
     assert_eq!(told.collect::<Vec<u64>>(), times[0]);
 }
 
-/// Ranks whose clocks and speeds differ.
+/// The clocks and speeds of the ranks differ.
 #[test]
 fn by_time_all_ranks_save_at_the_same_steps() {
     let every = Duration::from_millis(20);
@@ -195,7 +196,7 @@ fn by_time_all_ranks_save_at_the_same_steps() {
     assert!(!saved[0].is_empty() && saved.iter().all(|steps| *steps == saved[0]), "{saved:?}");
 }
 
-/// The second one was due at once too, for the cost of the first was known only when it was durable.
+/// Story: the second checkpoint was also due at once, because the cost of the first was known only when it was durable.
 #[test]
 fn the_first_is_there_to_be_measured_and_only_that() {
     let config = Config { mtbf: Duration::from_secs(3600), agree_every: Duration::ZERO, ..Config::default() };
@@ -203,7 +204,7 @@ fn the_first_is_there_to_be_measured_and_only_that() {
     job.run(|rank, session, state| {
         assert_eq!(steps(session, state, rank, |step| step == 20), [1]);
     });
-    // A restart knows from what it restored.
+    // A restart gets the cost from the restored revision.
     job.run(|rank, session, state| {
         session.restore().unwrap().unwrap();
         assert!(steps(session, state, rank, |step| step == 5).is_empty());
@@ -228,7 +229,7 @@ fn someone_asks_from_outside_and_is_answered() {
                         None => thread::sleep(Duration::from_millis(1)),
                     }
                 };
-                // Met requests are not met again: the numbers follow one another.
+                // A request that was met is not met again: the numbers follow one another.
                 assert_eq!(answer.number, number);
                 assert_eq!(asked.listener(), Some(answer.lineage));
                 let before = passed.load(Ordering::Relaxed);
@@ -269,7 +270,7 @@ fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
         let (first, second) = (Request::send(&space(&job)).unwrap(), Request::send(&space(&job)).unwrap());
         first.withdraw().unwrap();
         assert!(session.due(3).unwrap());
-        // Until there is one, it stays due.
+        // The checkpoint stays due until there is one.
         assert!(session.due(4).unwrap());
         assert_eq!(second.answer(), None);
         session.checkpoint().unwrap();
@@ -278,7 +279,7 @@ fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
     });
 }
 
-/// Ranks at different steps saved a mixture, and nobody was told.
+/// Story: ranks at different steps saved a mixture of both, without an error.
 #[test]
 fn ranks_at_different_steps_are_refused_and_nothing_is_saved() {
     for agree_every in [Duration::ZERO, Duration::from_secs(1000)] {
@@ -295,7 +296,8 @@ fn ranks_at_different_steps_are_refused_and_nothing_is_saved() {
     }
 }
 
-/// It was gone with the one that had been written over it: who asked waited in vain.
+/// Story: a second request overwrote the first. When the second was withdrawn, the first was gone, and its sender
+/// waited in vain.
 #[test]
 fn a_request_beneath_one_that_was_withdrawn_is_met() {
     let job = job(1, Config { agree_every: Duration::ZERO, ..Config::default() });
@@ -307,7 +309,7 @@ fn a_request_beneath_one_that_was_withdrawn_is_met() {
         assert_eq!(first.answer(), None);
         assert!(session.due(2).unwrap());
         session.checkpoint().unwrap();
-        // Met is met, though a third one follows and is taken back.
+        // The first request stays met, although a third one follows and is withdrawn.
         Request::send(&space(&job)).unwrap().withdraw().unwrap();
         assert_eq!(first.answer().map(|answer| answer.number), Some(1));
         assert!(!session.due(3).unwrap());
@@ -324,7 +326,7 @@ fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
         session.due(1).unwrap();
         assert!(matches!(asked.listener(), Some(Lineage { number: 1, .. })));
     });
-    // The next job is another program, perhaps.
+    // The next job may be another program.
     job.run(|_, session, _| {
         let asked = Request::send(&space(&job)).unwrap();
         assert_eq!(asked.listener(), None);

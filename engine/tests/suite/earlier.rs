@@ -1,5 +1,5 @@
 //! A program forgot to restore, ran for hours, and its first checkpoint removed the revisions of an earlier job. Now
-//! the first call that saves, or asks whether to, is refused on all ranks, before anything was computed.
+//! the first call that saves, or asks whether to, is refused on all ranks, before the program has computed anything.
 
 use crate::support::{bounded, in_sessions, small_pool};
 use mainstay_engine::{Config, Error, ErrorKind, Region, Result, Session, Start};
@@ -21,7 +21,7 @@ fn with_memory<T>(session: &mut Session, memory: &mut [u8], work: impl FnOnce(&m
     worked
 }
 
-/// A job that saves so many revisions, each full of its number.
+/// Runs a job that saves so many revisions. Each is full of its number.
 fn saved(space: &Path, revisions: u8, keep: u32) {
     in_sessions(space, RANKS, &config(keep), |_, session| {
         for number in 1..=revisions {
@@ -40,7 +40,7 @@ fn there(space: &Path) -> u8 {
 
 type Call = fn(&mut Session) -> Result<()>;
 
-/// What saves, or asks whether to.
+/// The calls that save, or ask whether to.
 const CALLS: [Call; 4] = [
     |session| session.due(0).map(drop),
     |session| session.begin(1000).map(drop),
@@ -66,7 +66,7 @@ fn who_has_not_restored_is_refused_on_all_ranks_and_what_was_saved_stays() {
             })
         });
         assert_eq!(there(folder.path()), 3);
-        // Restored, or asked for what is there: that is known now.
+        // The program has restored or read a revision, so it knows of the earlier ones.
         let reads: [Call; 3] = [
             |session| with_memory(session, &mut [0; 1000], |session| session.restore()).map(drop),
             |session| session.get(None, "state", &mut [0; 1000]).map(drop),
@@ -86,7 +86,7 @@ fn who_has_not_restored_is_refused_on_all_ranks_and_what_was_saved_stays() {
     }
 }
 
-/// Makes revision 3, as far as its name goes, the only one again.
+/// Makes the space anew with the same revisions: only revision 3 is left.
 fn saved_again(space: &Path) {
     std::fs::remove_dir_all(space).unwrap();
     std::fs::create_dir(space).unwrap();
@@ -140,7 +140,7 @@ fn a_new_space_needs_no_restore_and_what_this_job_saved_is_its_own() {
     }
 }
 
-/// As a log does.
+/// A log, for example, only adds revisions.
 #[test]
 fn what_only_adds_is_refused_once_something_has_to_go() {
     let folder = TempDir::new().unwrap();

@@ -38,7 +38,7 @@ fn layouts(space: &Path) -> Vec<String> {
     SpaceSurvey::open(space).unwrap().layouts.into_iter().map(|layout| layout.file).collect()
 }
 
-/// A job that is killed right after t2: nothing of its only revision is in the space.
+/// A job that is killed right after t2: its only revision has no byte in the space yet.
 #[test]
 #[ignore = "run by the other tests"]
 fn job_that_is_killed() {
@@ -69,7 +69,8 @@ fn a_layout_that_a_pool_elsewhere_has_something_for_stays() {
         .unwrap();
     assert_eq!(job.signal(), Some(9), "{job}");
 
-    // On another node, which does not see that memory. What was made since and held nothing may go.
+    // These commands run as on another node, which does not see the memory of the job. They may remove a layout that
+    // was made since and never had data.
     let none = Vec::<String>::new();
     assert_eq!(grow(space, &room(), &|_| ()).unwrap().removed, none);
     let second = layouts(space).remove(1);
@@ -117,7 +118,7 @@ fn a_layout_that_cannot_be_read_stays() {
     assert!(layouts(space).contains(name));
 }
 
-/// What is whole, was closed in order and holds nothing but what goes is not kept for ever.
+/// A layout is not kept for ever if it is whole, was closed in order, and has only revisions that are removed.
 #[test]
 fn a_layout_of_which_all_goes_is_removed() {
     let (folder, pools) = (TempDir::new().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());

@@ -34,7 +34,7 @@ impl Levels {
         Levels { memory, pointers }
     }
 
-    /// Which memory each pointer points to.
+    /// The index of the memory that each pointer points to.
     fn order(&self) -> Vec<usize> {
         let of = |pointer: &Pointer| {
             let at = pointer.load(Ordering::Relaxed).cast_const();
@@ -48,7 +48,7 @@ impl Levels {
         &mut self.memory[index]
     }
 
-    /// One step: each level becomes the one before it, and the oldest memory takes the new one.
+    /// Takes one step: each level becomes the one before it, and the oldest memory gets the new level.
     fn step(&mut self, rank: usize, step: u64) {
         let mut order: Vec<_> = self.pointers.iter().map(|pointer| pointer.load(Ordering::Relaxed)).collect();
         order.rotate_right(1);
@@ -67,7 +67,7 @@ impl Levels {
         NAMES.iter().take(self.pointers.len()).for_each(|name| session.unprotect(name).unwrap());
     }
 
-    /// Every level holds its own step.
+    /// Every level must hold its own step.
     #[track_caller]
     fn hold(&mut self, rank: usize, step: u64) {
         for (level, name) in NAMES.iter().enumerate().take(self.pointers.len()) {
@@ -104,8 +104,8 @@ fn direct() -> Config {
     Config { stage: Stage::Direct, ..Config::default() }
 }
 
-/// Two and three levels, saved after any number of steps and restored where the pointers have been swapped any number
-/// of times; in one go, and begun before the last steps.
+/// The test has two or three levels. It saves after any number of steps, and restores after any number of swaps. It
+/// calls `checkpoint` alone, or `begin` before the last steps.
 #[test]
 fn swapped_levels_come_back_where_the_pointers_point() {
     for seed in 0..12 {
@@ -137,7 +137,7 @@ fn swapped_levels_come_back_where_the_pointers_point() {
                         all.step(rank, step);
                     }
                     session.checkpoint().unwrap();
-                    all.memory.iter_mut().for_each(|memory| memory.fill(77)); // at t2 all of it is out of the way
+                    all.memory.iter_mut().for_each(|memory| memory.fill(77)); // after t2 the memory may change
                     session.wait().unwrap();
                     session.restore().unwrap().unwrap();
                     all.hold(rank, step);
@@ -150,7 +150,7 @@ fn swapped_levels_come_back_where_the_pointers_point() {
     }
 }
 
-/// The next checkpoint works, and has what the pointers point to then.
+/// The next checkpoint works, and saves the current targets of the pointers.
 #[test]
 fn a_null_pointer_is_refused_on_all_ranks_by_name() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -188,7 +188,8 @@ fn a_null_pointer_is_refused_on_all_ranks_by_name() {
     });
 }
 
-/// Ended in pieces it is refused where it is ended, and told to all by the next wait.
+/// If the program called `begin`, `checkpoint` refuses the new size on this rank, and the next wait reports it on all
+/// ranks.
 #[test]
 fn a_size_that_changes_before_a_checkpoint_in_pieces_has_ended_is_refused() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -214,7 +215,7 @@ fn a_size_that_changes_before_a_checkpoint_in_pieces_has_ended_is_refused() {
         let text = session.wait().unwrap_err().to_string();
         assert!(text.contains("\"list\": it was u64 50 (400 bytes) when the checkpoint began"), "{text}");
 
-        // In one go it grows.
+        // A checkpoint without `begin` saves the grown size.
         set(60 + rank * 10);
         session.checkpoint().unwrap();
         memory.fill(0);
@@ -225,7 +226,7 @@ fn a_size_that_changes_before_a_checkpoint_in_pieces_has_ended_is_refused() {
     });
 }
 
-/// What both point to would be filled with both.
+/// A restore would fill the common memory twice.
 #[test]
 fn two_pointers_to_the_same_memory_are_refused_at_a_restore() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -242,7 +243,7 @@ fn two_pointers_to_the_same_memory_are_refused_at_a_restore() {
             assert!(error.contains("it overlaps \"") && error.contains("\"prev\""), "{error}");
         }
         all.pointers[1].store(there, Ordering::Relaxed);
-        // Saving both is no harm: they may be the same before the first step.
+        // A checkpoint may save both: the pointers may be equal before the first step.
         session.checkpoint().unwrap();
         session.restore().unwrap().unwrap();
         all.hold(0, 1);
@@ -269,7 +270,7 @@ fn a_region_that_has_moved_or_grown_is_protected_where_it_is() {
         second.fill(0);
         session.restore().unwrap().unwrap();
         assert_eq!(second, wanted);
-        // Elsewhere in the same shape.
+        // The region moves to other memory with the same shape.
         let mut third = vec![0_u64; 3000];
         // SAFETY: as above.
         unsafe { session.move_to("list", third.as_mut_ptr().cast(), None).unwrap() };
@@ -292,7 +293,7 @@ fn what_cannot_be_moved_or_followed_is_refused() {
             assert!(error.to_string().contains(words), "{error}");
         };
         let address = memory.as_mut_ptr().cast();
-        // SAFETY: what is protected outlives the session's regions.
+        // SAFETY: the protected memory outlives the session's regions.
         unsafe {
             let of = |name: &str, element| Region::array(name, address, element, &[8, 4]).unwrap();
             session.protect(of("a", ElementType::U64)).unwrap();
@@ -313,7 +314,7 @@ fn what_cannot_be_moved_or_followed_is_refused() {
             refused(session.follow("a", following(&pointer)), "a checkpoint has begun");
             session.checkpoint().unwrap();
         }
-        // A pointer that was followed to a region that is gone is not asked any more.
+        // Mainstay no longer asks for the pointer of a region that is gone.
         session.unprotect("a").unwrap();
         pointer.store(std::ptr::null_mut(), Ordering::Relaxed);
         session.protect(region("a", &elsewhere, 64)).unwrap();
@@ -341,7 +342,7 @@ impl Growing {
         }
     }
 
-    /// Protected, and resized by a restore.
+    /// Protects the array. A restore resizes it.
     fn protect(&self, session: &mut Session) {
         let (address, count) = {
             let mut list = self.lock();
@@ -365,7 +366,7 @@ impl Growing {
     }
 }
 
-/// A fresh run was refused with REGION_CHANGED. Each rank has a size of its own, and rank 1 begins with none.
+/// Story: a fresh run was refused with REGION_CHANGED. Each rank has a size of its own, and rank 1 begins with none.
 #[test]
 fn what_has_grown_comes_back_in_a_fresh_run() {
     for keep in [1, 2] {
@@ -376,7 +377,7 @@ fn what_has_grown_comes_back_in_a_fresh_run() {
             assert_eq!(session.saved(None, "list").unwrap(), None);
             list.protect(session);
             (1..=4).for_each(|step| list.save(session, cells(rank, step), step));
-            // Back in the same run, from another size; and in the middle of a restart that goes on.
+            // A restore in the same run, from another size, and while the run goes on.
             list.lock().truncate(3);
             session.restore().unwrap().unwrap();
             assert_eq!(*list.lock(), vec![4; cells(rank, 4)]);
@@ -401,7 +402,7 @@ fn what_has_grown_comes_back_in_a_fresh_run() {
             list.save(session, 5, 5);
             session.unprotect("list").unwrap();
         });
-        // The program asks for the size and protects that, without a function.
+        // The program asks for the saved size and protects an array of that size, without a function.
         in_sessions(folder.path(), 3, &config, |_, session| {
             let mut list = vec![0_u64; session.saved(None, "list").unwrap().unwrap().shape[0] as usize];
             let address = list.as_mut_ptr().cast();
@@ -412,14 +413,14 @@ fn what_has_grown_comes_back_in_a_fresh_run() {
             assert_eq!(list, [5; 5]);
             session.unprotect("list").unwrap();
         });
-        // Another number of ranks gets the item of the first shard.
+        // If the number of ranks differs, each rank gets the item of the first shard.
         in_sessions(folder.path(), 2, &config, |_, session| {
             assert_eq!(session.saved(None, "list").unwrap().unwrap().shape, [5]);
         });
     }
 }
 
-/// The newest revision is damaged: the array gets the size of the one before.
+/// The newest revision is damaged, so the array gets the size of the revision before it.
 #[test]
 fn a_restore_that_falls_back_resizes_to_what_it_brings() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -450,7 +451,7 @@ fn a_restore_that_falls_back_resizes_to_what_it_brings() {
     });
 }
 
-/// Nothing is filled, and all ranks are told.
+/// The restore fills nothing, and all ranks get the error.
 #[test]
 fn what_cannot_be_resized_is_refused_by_name() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -467,7 +468,7 @@ fn what_cannot_be_resized_is_refused_by_name() {
         session.follow_resizing("list", list.look(), |_| Ok(())).unwrap();
         let told = session.restore().map(drop).unwrap_err().to_string();
         assert!(told.contains("\"list\": it was saved as u64 100 (800 bytes)") && told.contains("u64 50"), "{told}");
-        // Without such a function the size stays.
+        // Without a function that resizes, the size stays.
         session.follow("list", list.look()).unwrap();
         assert_eq!(session.restore().map(drop).unwrap_err().kind(), ErrorKind::RegionChanged);
         assert_eq!(*list.lock(), [9; 50]);

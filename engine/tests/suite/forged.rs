@@ -41,7 +41,8 @@ fn saved(a: &mut [u8], b: &mut [u8]) -> TempDir {
     folder
 }
 
-/// The root that led to the first revision was taken for one that was never written, and the job began anew without a word.
+/// Story: the root of the first revision was damaged and was taken for a root that was never written. The job began
+/// anew without a message.
 #[test]
 fn a_damaged_first_root_is_told() {
     let (space, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -66,7 +67,7 @@ fn a_damaged_first_root_is_told() {
     session.close().unwrap();
 }
 
-/// The last number there is has none after it.
+/// The last possible number has no next one.
 #[test]
 fn numbers_without_a_next_one_are_damage() {
     let folder = saved(&mut [1; 100], &mut [2; 100]);
@@ -80,7 +81,7 @@ fn numbers_without_a_next_one_are_damage() {
         change(&mut slot);
         layout.set_slot(0, index, &slot);
         layout.write();
-        // Opened or refused, but in order.
+        // Mainstay may open or refuse the space, but must not begin again at 0.
         if let Ok(session) = Session::open(Box::new(Solo), folder.path(), small()) {
             let lineage = |layout: &Layout| layout.slot(0, layout.newest_slot(0)).lineage.number;
             assert!(lineage(&Layout::read(&layout_of(folder.path()))) > 0, "the lineage began again at 0");
@@ -89,7 +90,7 @@ fn numbers_without_a_next_one_are_damage() {
     }
 }
 
-/// Nothing in the format keeps extents apart: two items may share bytes.
+/// The format does not keep extents apart: two items may share bytes.
 #[test]
 fn items_that_share_bytes_come_back_whole() {
     let mut a: Vec<u8> = (0..3 << 20).map(|i| (i / 4096 + i) as u8).collect();
@@ -114,7 +115,7 @@ fn items_that_share_bytes_come_back_whole() {
     assert_eq!(b, expected[4096..][..100]);
 }
 
-/// A row of hashes may lie anywhere in the portion, as the format says, and is in use there.
+/// By the format, a row of hashes may be anywhere in the portion. Its blocks are in use there.
 #[test]
 fn rows_of_hashes_outside_the_metadata_are_kept() {
     let mut a = vec![7; 1 << 20];
@@ -123,7 +124,7 @@ fn rows_of_hashes_outside_the_metadata_are_kept() {
     let mut layout = Layout::read(&layout_of(folder.path()));
     let mut manifest = layout.manifest(0, 1);
     let run = manifest.runs[0];
-    // To the first block behind the data.
+    // The row moves to the first block behind the data.
     let to = (run.first_block + run.blocks) * BLOCK_BYTES;
     let row = layout.bytes[layout.hashes_range(0, 1)].to_vec();
     let in_file = (layout.place(0).at + to) as usize;
@@ -132,7 +133,7 @@ fn rows_of_hashes_outside_the_metadata_are_kept() {
     layout.forge_manifest(0, 1, &manifest.build());
     layout.write();
 
-    // Another job is killed while it saves the next revision.
+    // Another job saves the next revision and does not close.
     let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
     protect(&mut session, "a", &mut a);
     protect(&mut session, "b", &mut b);
@@ -145,7 +146,7 @@ fn rows_of_hashes_outside_the_metadata_are_kept() {
     assert!(layout.bytes[in_file..][..row.len()] == row, "the row was written over");
 }
 
-/// Boxes that no global array holds are refused with the manifest, wherever it is read.
+/// A box that is not inside its global array makes its manifest damaged, for every reader.
 #[test]
 fn boxes_that_cannot_be_are_damage() {
     type Change = fn(&mut Item);
@@ -178,7 +179,7 @@ fn boxes_that_cannot_be_are_damage() {
         placed(&mut manifest.items[0]);
         layout.forge_manifest(0, 1, &manifest.build());
         layout.write();
-        // Good so far.
+        // The manifest is still valid here.
         Reader::open(folder.path(), None, "test").unwrap();
         change(&mut manifest.items[0]);
         layout.forge_manifest(0, 1, &manifest.build());

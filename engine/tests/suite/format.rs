@@ -1,8 +1,8 @@
 //! This version reads spaces written by older versions.
 //!
-//! `tests/fixtures/version-N.tar.gz` is the space of a job of two ranks, keep 2, as version N of the
-//! format had it: revision 3 is the newest, after three checkpoints of `filled` states. A version that
-//! changes the format adds its own with `WRITE_FIXTURE=1` and keeps the old ones.
+//! `tests/fixtures/version-N.tar.gz` is the space of a job of two ranks, keep 2, as version N of the format wrote it.
+//! Revision 3 is the newest, after three checkpoints of `filled` states. A version that changes the format adds its own
+//! with `WRITE_FIXTURE=1` and keeps the old ones.
 
 use crate::support::{Job, State, filled};
 use mainstay_engine::{
@@ -21,7 +21,7 @@ fn job() -> Job {
     Job::new(RANKS, Config { keep: 2, pool_bytes: Some(128 << 10), chunk_bytes: Some(64 << 10), ..Config::default() })
 }
 
-/// A state of a few blocks, so that the archive is small.
+/// Makes a state of a few blocks, so that the archive is small.
 fn shrink(session: &mut Session, state: &mut State) {
     for name in ["field", "step", "empty"] {
         session.unprotect(name).unwrap();
@@ -56,7 +56,7 @@ fn spaces_of_every_version_are_read() {
     for version in 1..=VERSION {
         let job = job();
         tar(&job, &["-x", "-z", "-f"], &fixture(version));
-        // Written before there were holds: what is reserved for them takes them.
+        // The space is older than holds. The blocks reserved for holds take them.
         let space = job.directory.path().join("space");
         let survey = SpaceSurvey::open(&space).unwrap();
         let oldest = survey.revision(1).unwrap().key;
@@ -116,7 +116,7 @@ const FLAGS_AT: usize = 12;
 fn a_manifest_keeps_its_profile() {
     let (manifest, bytes) = profiled();
     assert_eq!((bytes[FLAGS_AT], Manifest::parse(&bytes, 1 << 20).unwrap()), (1, manifest.clone()));
-    // As a build reads it that knows no profile, and as one did that wrote none.
+    // A build without profiles reads the manifest like this, and wrote it like this.
     let annex = Annex { profile: None, ..manifest.annex.clone() };
     let without = Manifest { annex, ..manifest };
     let mut unflagged = bytes.clone();
@@ -124,7 +124,7 @@ fn a_manifest_keeps_its_profile() {
     for bytes in [unflagged, without.build()] {
         assert_eq!(Manifest::parse(&bytes, 1 << 20).unwrap(), without);
     }
-    // Other flags are for a later build to know.
+    // A later build may define other flags.
     let mut flagged = bytes;
     flagged[FLAGS_AT + 3] = 0x80;
     assert!(Manifest::parse(&flagged, 1 << 20).unwrap().annex.profile.is_some());
@@ -140,7 +140,7 @@ fn a_profile_that_is_not_whole_is_refused() {
     let mut missing = Manifest { annex, ..manifest }.build();
     missing[FLAGS_AT] = 1;
     assert!(Manifest::parse(&missing, 1 << 20).is_err());
-    // A forged manifest is another one or refused, and never a panic.
+    // A manifest with a flipped bit is refused or parsed as another one, and never causes a panic.
     for at in 0..bytes.len() {
         for bit in 0..8 {
             let mut changed = bytes.clone();

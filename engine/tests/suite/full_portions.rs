@@ -1,6 +1,6 @@
 //! Shards that fill their portions to the last block. A root could always be written only as long as there was a block
-//! left for its catalogue, and the shard before took it: then every checkpoint failed, of one byte too, in every
-//! session, and `prune` changed one portion of two before it failed.
+//! left for its catalogue, and the shard before took it. Then every checkpoint failed, even of one byte, in every
+//! session. `prune` changed one portion of two before it failed.
 //!
 //! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
 
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
 
-/// Whether there is room is asked of every session, also of one that has read nothing.
+/// Every session must find room, even one that has read nothing.
 fn config(keep: u32) -> Config {
     Config { keep, start: Start::Fresh, stage: Stage::Direct, ..Config::default() }
 }
@@ -40,12 +40,12 @@ fn open(medium: &Medium, keep: u32) -> Session {
     Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config(keep)).unwrap()
 }
 
-/// Of a session that leaves the portions there are as large as they are.
+/// Settings of a session that does not enlarge existing portions.
 fn fixed(keep: u32) -> Config {
     Config { portion_bytes: 1 << 20, ..config(keep) }
 }
 
-/// A session in portions that a first checkpoint of so many `bytes` has sized, and that stay so.
+/// A session in portions that a first checkpoint of so many `bytes` has sized. They keep their size.
 fn open_sized(medium: &Medium, keep: u32, bytes: usize) -> Session {
     let mut session = open(medium, keep);
     put(&mut session, bytes).unwrap();
@@ -61,12 +61,12 @@ fn survey(medium: &Medium) -> SpaceSurvey {
     SpaceSurvey::open_on(&Faulty(medium.view())).unwrap()
 }
 
-/// Every size around the one that just fits.
+/// The test saves every size around the one that just fits.
 #[test]
 fn a_shard_that_fills_its_portion_is_no_end() {
     for keep in [1, 2, 3] {
         let (mut granted, mut refused) = (0, 0);
-        // Room for keep+2 shards of 25 blocks, each with two more of metadata at least.
+        // Room for keep+2 shards of 25 blocks. Each has at least two more blocks of metadata.
         for blocks in 40..90 {
             let medium = Medium::new(true);
             let mut session = open_sized(&medium, keep, 100_000);
@@ -91,7 +91,7 @@ fn a_shard_that_fills_its_portion_is_no_end() {
     }
 }
 
-/// What is told fits what is done: one that needs no more than was available is saved.
+/// The numbers of the error are exact: a checkpoint that needs only the available room is saved.
 #[test]
 fn what_is_available_can_be_taken() {
     for keep in [1, 2, 4] {
@@ -101,12 +101,12 @@ fn what_is_available_can_be_taken() {
             panic!("there is room for a MiB")
         };
         assert_eq!((kept, held), (1, 0));
-        // Fewer blocks have fewer hashes: at least so much fits.
+        // Fewer blocks have fewer hashes, so at least this size fits.
         put(&mut session, (1 << 20) - (needed - available) as usize).unwrap();
     }
 }
 
-/// It was what the first rank lacked, and once that was made the next one had too little.
+/// Story: the advice was enough for the first rank only. With that much room the next rank had too little.
 #[test]
 fn the_room_that_is_advised_is_enough_for_all_ranks() {
     let folder = TempDir::new().unwrap();
@@ -129,8 +129,8 @@ fn the_room_that_is_advised_is_enough_for_all_ranks() {
     });
 }
 
-/// The space of a job of two ranks by a build that let shard 1 of revision 2 take the last block. Nothing could be saved
-/// there any more.
+/// The space of a job of two ranks by a build in which shard 1 of revision 2 took the last block. No checkpoint could
+/// be saved there any more.
 fn wedged() -> TempDir {
     let folder = TempDir::new().unwrap();
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/full-portion.tar.gz");
@@ -168,7 +168,7 @@ fn a_space_that_was_wedged_is_pruned() {
     });
 }
 
-/// The same on a medium that loses power.
+/// The same space on a medium that loses power.
 fn wedged_medium() -> Medium {
     let (folder, medium) = (wedged(), Medium::new(true));
     let device = Faulty(medium.view());
@@ -190,7 +190,7 @@ fn wedged_medium() -> Medium {
     medium
 }
 
-/// Wherever a prune of a full space is cut off, the newest revision is whole, and the next prune ends it.
+/// Wherever a prune of a full space is cut off, the newest revision is whole, and the next prune finishes the work.
 #[test]
 fn a_prune_of_a_full_space_that_is_cut_off_can_be_ended() {
     let before = wedged_medium();
@@ -216,7 +216,7 @@ fn a_prune_of_a_full_space_that_is_cut_off_can_be_ended() {
     assert!(cases > 50);
 }
 
-/// The smallest of all that were saved finds room whatever was done: saved, refused, held, pruned, opened again.
+/// The smallest saved size always finds room, after saved and refused checkpoints, holds, prunes, and new openings.
 fn no_way_in(seeds: Range<u64>) {
     let (mut saved, mut refused, mut granted) = (0, 0, 0);
     for seed in one_or_all(seeds) {
@@ -244,7 +244,7 @@ fn one_way(seed: u64) -> [u64; 3] {
             }
             Err(Error::PortionTooSmall { needed, available, .. }) => {
                 counts[1] += 1;
-                // Just what is there, in blocks of data and of hashes.
+                // Just the available room, in blocks of data and of hashes.
                 let less = (needed - available) as usize;
                 next = next.saturating_sub(less.saturating_sub(random.usize(0..3) * BLOCK));
                 if put(session, next).is_ok() {

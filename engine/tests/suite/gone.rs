@@ -29,11 +29,11 @@ use tempfile::TempDir;
 
 const BYTES: usize = 300_000;
 
-/// A space with a level in memory before it, which takes every revision; the space takes every second one.
+/// A space with a level in memory before it. The level takes every revision, the space every second one.
 struct Place(TempDir);
 
 impl Place {
-    /// With three revisions: the second is the newest in the space.
+    /// A place with three revisions. The second is the newest in the space.
     fn saved() -> Place {
         let place = Place(tempfile::tempdir_in("/dev/shm").unwrap());
         assert_eq!(place.job(3).unwrap(), None);
@@ -44,7 +44,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Opens the session, restores and saves; returns the number of the revision that came back.
+    /// Opens the session, restores and saves. Returns the number of the restored revision.
     fn job(&self, saves: u64) -> Result<Option<u64>> {
         job_with_memory(self.0.path(), saves)
     }
@@ -81,7 +81,7 @@ fn job(group: Box<dyn Group>, space: &Path, config: Config, saves: u64) -> Resul
     Ok(restored)
 }
 
-/// The only entry of `folder` whose name begins so.
+/// The only entry of `folder` with a name that begins like this.
 fn only(folder: &Path, begin: &str) -> PathBuf {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> =
@@ -101,7 +101,7 @@ const OTHERS: [(&str, Replace); 4] = [
     ("a link", |path| symlink("/dev/zero", path).unwrap()),
 ];
 
-/// The start was refused, though the copy beside was whole.
+/// Story: the start was refused, though the copy beside the file was whole.
 #[test]
 fn what_is_no_regular_file_counts_as_gone() {
     for (what, replace) in OTHERS {
@@ -135,7 +135,7 @@ fn what_is_no_regular_file_counts_as_gone() {
     }
 }
 
-/// The thread that has the pages of a level at hand filled the memory of the machine.
+/// Story: the thread that touches the pages of a level filled the memory of the machine.
 #[test]
 fn a_file_in_memory_that_is_too_long_is_given_no_more_memory_than_it_was_made_for() {
     let place = Place::saved();
@@ -148,7 +148,7 @@ fn a_file_in_memory_that_is_too_long_is_given_no_more_memory_than_it_was_made_fo
     assert_eq!(place.job(0).unwrap(), Some(5));
 }
 
-/// The close read the zeros of the file, for ever.
+/// Story: the close read the zeros of the file for ever.
 #[test]
 fn a_journal_that_is_too_long_is_made_shorter() {
     let place = Place::saved();
@@ -162,8 +162,8 @@ fn a_journal_that_is_too_long_is_made_shorter() {
     assert_eq!(place.job(1).unwrap(), Some(4));
 }
 
-/// A replay took gigabytes for a trace of 1.8 KB with one flipped bit, and no end for one whose stretches lie over one
-/// another.
+/// Story: a replay took gigabytes for a trace of 1.8 KB with one flipped bit. For a trace with overlapping stretches it
+/// did not end.
 #[test]
 fn a_trace_that_lies_is_refused_or_costs_no_more_than_its_pages() {
     let record = |at_us: u64, stretches: Vec<(u64, u64)>| {
@@ -186,7 +186,7 @@ fn a_trace_that_lies_is_refused_or_costs_no_more_than_its_pages() {
     replayed(&(0..200).map(|at_us| record(at_us, twice.clone())).collect::<Vec<_>>()).unwrap();
 }
 
-/// The job went on from an older revision without a word, and the directories of the levels stayed for ever.
+/// Story: the job went on from an older revision without a message, and the directories of the levels stayed for ever.
 #[test]
 fn levels_are_found_by_the_copy_of_their_file() {
     type Harm = fn(&Path);
@@ -209,7 +209,7 @@ fn levels_are_found_by_the_copy_of_their_file() {
 
 const TASK: &str = "MAINSTAY_TEST_GONE";
 
-/// The job went on from an older revision without a word.
+/// Story: the job went on from an older revision without a message.
 #[test]
 fn levels_that_no_file_leads_to_are_named() {
     let place = Place::saved();
@@ -219,7 +219,7 @@ fn levels_that_no_file_leads_to_are_named() {
     assert!(told.contains(&format!("so revisions in {} are not found", lost.display())), "{told}");
 }
 
-/// Only the program could see it, if it looked at `skipped`.
+/// Story: only the program could find out, by a look at `skipped`.
 #[test]
 fn a_restore_that_passes_over_damage_says_so() {
     let place = Place::saved();
@@ -232,7 +232,7 @@ fn a_restore_that_passes_over_damage_says_so() {
     assert!(told.contains("mainstay: revision 2 came back; passed over: revision 3"), "{told}");
 }
 
-/// Standard error of a job that gets the second revision of `place` back.
+/// The standard error of a job that restores the second revision of `place`.
 fn said_by_job_that_goes_back(place: &Place) -> String {
     let mut job = Command::new(env::current_exe().unwrap());
     job.args(["--exact", "gone::job_that_goes_back", "--ignored", "--nocapture"]).env(TASK, place.0.path());
@@ -249,7 +249,7 @@ fn job_that_goes_back() {
     assert_eq!(job_with_memory(&folder, 1).unwrap(), Some(2));
 }
 
-/// The start was refused, though the files of the node lay beside.
+/// Story: the start was refused, though the files of the node were in the same directory.
 #[test]
 fn files_of_a_node_that_is_gone_are_found_in_a_directory_that_all_see() {
     for ranks in ["1", "2"] {
@@ -278,7 +278,7 @@ fn job_of_a_node() {
     });
 }
 
-/// Every start was refused for the file that it made for an instant, and nothing said that inodes were lacking.
+/// Story: a start makes a file for an instant, so every start was refused. No message said that inodes were lacking.
 #[test]
 fn a_job_of_one_rank_starts_without_a_free_inode() {
     let folder = TempDir::new().unwrap();
@@ -301,7 +301,7 @@ fn a_job_of_one_rank_starts_without_a_free_inode() {
     });
 }
 
-/// The checkpoint failed with the error of the one before, which had been told, although there was room.
+/// Story: the checkpoint failed with the error of the one before, which had been reported, although there was room.
 #[test]
 fn a_checkpoint_is_taken_once_there_is_room_again() {
     let folder = TempDir::new().unwrap();
@@ -346,7 +346,7 @@ fn a_checkpoint_is_taken_once_there_is_room_again() {
     });
 }
 
-/// The mount is seen by this thread, and by those that it starts.
+/// Mounts a small file system. Only this thread, and the threads that it starts, see the mount.
 fn mount(at: &Path, options: &str) -> io::Result<()> {
     let text = |text: &str| CString::new(text).unwrap();
     let (tmpfs, options) = (text("tmpfs"), text(options));

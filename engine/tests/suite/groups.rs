@@ -10,7 +10,7 @@ use std::{any::Any, path::Path, sync::Arc, thread, time::Duration};
 
 const LOOKS_MAX: usize = 10_000;
 
-/// What a message came to; `None` if it was sent.
+/// The bytes of a received message; `None` for a sent one.
 fn through(group: &dyn Group, message: Message) -> Result<Option<Vec<u8>>> {
     for _ in 0..LOOKS_MAX {
         match group.test(message)? {
@@ -44,7 +44,7 @@ fn messages_go_both_ways_at_once_and_arrive_in_their_order() {
             (0..20).map(|nth| group.start_receive(last, Box::new(vec![0_u8; nth])).unwrap()).collect();
         let sent: Vec<_> =
             (0..20).map(|nth| group.start_send(next, Box::new(vec![rank as u8; nth])).unwrap()).collect();
-        // The last to be started may be looked at first.
+        // A rank may test the last message first.
         for (nth, message) in awaited.into_iter().enumerate().rev() {
             assert_eq!(through(&group, message).unwrap(), Some(vec![last as u8; nth]));
         }
@@ -89,7 +89,7 @@ fn a_message_of_another_length_is_an_error_and_the_next_one_is_whole() {
     });
 }
 
-/// Rank 0 included, and more than once: those that are left keep their order, and what was under way ends.
+/// Any rank may fail, even rank 0, and more than one. The remaining ranks keep their order, and messages under way end.
 #[test]
 fn those_that_are_left_go_on_without_those_that_failed() {
     run(4, |group| {
@@ -100,13 +100,13 @@ fn those_that_are_left_go_on_without_those_that_failed() {
         if was == 0 {
             return;
         }
-        // At the start already where another rank has been told before.
+        // The start itself fails if another rank has learned of the failure before.
         let awaited = group.start_receive(0, Box::new(vec![0_u8; 8])).and_then(|awaited| through(&group, awaited));
         assert_eq!(kind(awaited), Some(ErrorKind::GroupFailed));
         assert_eq!(group.failed().unwrap(), [0]);
         let left = group.shrink(Divided::Unknown).unwrap();
         assert_eq!((left.rank(), left.size(), left.failed().unwrap()), (was - 1, 3, vec![]));
-        // Stale messages are of the old group.
+        // Messages of the old group are stale.
         if let Some(message) = between_living {
             assert_eq!(kind(through(&group, message)), Some(ErrorKind::GroupFailed));
         }
@@ -129,7 +129,7 @@ fn those_that_are_left_go_on_without_those_that_failed() {
     });
 }
 
-/// A rank that fails while the others shrink is waited for by none.
+/// A rank fails while the others shrink: no rank waits for it.
 #[test]
 fn a_failure_while_they_shrink_is_one_more_that_is_left_out() {
     run(4, |group| {
@@ -137,7 +137,7 @@ fn a_failure_while_they_shrink_is_one_more_that_is_left_out() {
         match group.rank() {
             0 => {}
             3 => {
-                // The others wait in `shrink` by now, or come to it later.
+                // The other ranks wait in `shrink` by now, or come to it later.
                 while !matches!(group.all_max(&mut []), Err(Error::GroupFailed { .. })) {}
             }
             _ => {

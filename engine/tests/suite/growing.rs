@@ -43,7 +43,7 @@ fn layouts(path: &Path) -> BTreeSet<u64> {
     SpaceSurvey::open(path).unwrap().layouts.iter().map(|layout| layout.header.layout_number).collect()
 }
 
-/// Whatever else a job does; one of its ranks has a state that stays as large as it is.
+/// The space grows with any other settings of the job. The state of one rank keeps its size.
 #[test]
 fn a_space_with_one_level_grows_with_the_state() {
     let ways = [
@@ -95,7 +95,7 @@ fn a_space_with_one_level_grows_with_the_state() {
     }
 }
 
-/// Ranks hand parts of the state on to each other: the space would be made anew at each checkpoint.
+/// Two ranks pass a part of the state to and fro. Otherwise each checkpoint would make a new layout.
 #[test]
 fn portions_that_were_left_set_the_least_size_of_new_ones() {
     let folder = TempDir::new().unwrap();
@@ -109,7 +109,7 @@ fn portions_that_were_left_set_the_least_size_of_new_ones() {
     assert_eq!(layouts(folder.path()), [2].into());
 }
 
-/// A larger layout finds no room: the one there is goes on, also with a shard that finds its place there once.
+/// A larger layout finds no room: the job goes on in its old one, and saves any shard that still fits there.
 #[test]
 fn a_full_disk_is_told_and_the_layout_there_is_goes_on() {
     for (ranks, per) in [(1, Per::App), (2, Per::Rank)] {
@@ -137,8 +137,8 @@ fn a_full_disk_is_told_and_the_layout_there_is_goes_on() {
     }
 }
 
-/// The disk has no room for two layouts beside the one that is in use: a job that was killed while it made a larger one had
-/// taken it, and the next one saved nothing more.
+/// Story: a job was killed while it made a larger layout. The disk has no room for two layouts beside the one in use,
+/// so the next job saved nothing more.
 #[test]
 fn a_larger_layout_that_was_never_finished_is_in_nobodys_way() {
     let folder = TempDir::new().unwrap();
@@ -153,14 +153,14 @@ fn a_larger_layout_that_was_never_finished_is_in_nobodys_way() {
     run(2, |_, group| saves(group));
     let larger = Reservation { per: Per::Rank, ..Reservation::as_before(folder.path(), 2).unwrap() };
     let made = grow(folder.path(), &larger, &|_| ()).unwrap().files;
-    // As where one rank has made its file, and the other was killed before.
+    // One rank has made its file, and the other was killed before it made its own.
     std::fs::remove_file(folder.path().join(&made[1].name)).unwrap();
     device.between.0.store(true, Relaxed);
     run(2, |_, group| saves(group));
     assert_eq!(layouts(folder.path()), [1].into());
 }
 
-/// What looks after a space finds its way where revisions lie in two layouts of as many ranks.
+/// `prune` and `rollback` work on revisions in two layouts for the same number of ranks.
 #[test]
 fn a_space_that_has_grown_is_pruned_and_rolled_back() {
     let medium = Medium::new(true);

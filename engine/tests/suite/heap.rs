@@ -9,10 +9,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The heap is that of the process: one test at a time.
+/// All tests share the heap of the process: one runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A list whose first element tells how many there are.
+/// A list. The value of its first element is one less than the number of elements.
 #[repr(C)]
 struct Element {
     value: u64,
@@ -47,7 +47,7 @@ fn let_go(mut at: *mut Element) {
     }
 }
 
-/// The list and an array of what the heap holds.
+/// The list and an array: all that the heap holds.
 struct State {
     list: *mut Element,
     array: *mut u8,
@@ -99,7 +99,7 @@ fn what_the_heap_held_comes_back_whatever_it_holds_by_then() {
         let state = State::new(3000, 3 << 20);
         session.checkpoint().unwrap();
         session.wait().unwrap();
-        // Other memory, and less: what is given back meanwhile is read by nobody who has not looked.
+        // The heap has other memory now, and less. The program frees the array while the checkpoint is under way.
         let more = State::new(50, 700_000);
         let_go(state.list);
         session.checkpoint().unwrap();
@@ -109,7 +109,7 @@ fn what_the_heap_held_comes_back_whatever_it_holds_by_then() {
         assert_eq!(session.restore_revision(1).unwrap().unwrap().revision, 1);
         state.check(3000);
         assert!(!heap::release(others.array) || others.array == state.array, "{capture:?}: what was not saved is gone");
-        // It goes on from there, and the next job comes back to that.
+        // The job goes on from there, and the next job restores that revision.
         let next = State::new(9, 200_000);
         session.checkpoint().unwrap();
         session.close().unwrap();
@@ -151,7 +151,7 @@ fn one_session_saves_the_heap_and_it_stays_while_a_checkpoint_is_under_way() {
     // SAFETY: nobody else uses the heap.
     unsafe { second.protect_heap() }.unwrap();
     second.close().unwrap();
-    // It is in the revision, and not protected any more.
+    // The heap is in the revision, but no longer protected.
     let refused = session.restore().unwrap_err();
     assert_eq!((refused.kind(), refused.to_string().contains("heap/")), (ErrorKind::RegionMissing, true));
     session.close().unwrap();
@@ -179,7 +179,8 @@ fn a_heap_comes_back_to_as_many_ranks_and_only_where_one_was_saved() {
     session.write("stream", 0, &[1; 10]).unwrap();
     session.checkpoint().unwrap();
     session.close().unwrap();
-    // With a name of its own it is saved, and refused where the heap that was saved has nothing.
+    // A region of the heap under a name of its own is saved. A restore refuses the region if the saved heap has no
+    // memory there.
     // SAFETY: memory of the heap, of this size.
     let there = unsafe { Region::new("named", state.array, 1 << 20) }.unwrap();
     let named = TempDir::new().unwrap();
@@ -201,7 +202,7 @@ fn a_heap_comes_back_to_as_many_ranks_and_only_where_one_was_saved() {
     let refused = session.restore().unwrap_err();
     assert_eq!((refused.kind(), refused.to_string().contains("not in revision 1")), (ErrorKind::RegionMissing, true));
     session.close().unwrap();
-    // What was refused has left all as it was.
+    // The refusals have changed nothing.
     state.check(3);
     state.let_go();
 }

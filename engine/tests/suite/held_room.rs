@@ -18,7 +18,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 const BLOCK: usize = 4096;
 
-/// So many holds of how many were granted.
+/// Runs one job. Returns the number of its holds, and the sum over its checkpoints of the holds that count.
 fn one_job(seed: u64) -> Result<[u64; 2], String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (medium, keep, blocks) = (Medium::new(true), random.u32(1..=3), random.usize(8..60));
@@ -44,7 +44,7 @@ fn one_job(seed: u64) -> Result<[u64; 2], String> {
         session
     };
     random.fill(&mut field);
-    // The first checkpoint sizes the portion, for more than it saves; then it stays as it is.
+    // The first checkpoint makes the portion larger than its shard needs. Then the portion keeps its size.
     let larger = (random.f64() * 4.0 * (blocks * BLOCK) as f64) as u64;
     let mut session = open(&mut field, 0, larger);
     session.checkpoint().unwrap();
@@ -52,7 +52,7 @@ fn one_job(seed: u64) -> Result<[u64; 2], String> {
     let (mut session, mut counts) = (open(&mut field, 1 << 20, 0), [0; 2]);
     for step in 0..40 {
         let share = *random.choice(&[0.05, 0.3, 0.9, 1.0]).unwrap();
-        // All that changes is alike at times: a shard that hardly compresses follows one that does.
+        // At times all changes are alike: a shard that hardly compresses follows one that compresses well.
         let kinds = *random.choice(&[(0, 1), (1, 2), (2, 3), (2, 3), (0, 3)]).unwrap();
         for block in field.chunks_mut(BLOCK) {
             if random.f64() < share {

@@ -25,9 +25,9 @@ use tempfile::TempDir;
 
 const BYTES: usize = 20_000;
 const RANKS: usize = 4;
-/// This rank is to hold no copies, and fails once that was seen to.
+/// This rank stops holding copies, and fails once the others hold them.
 const LEFT: usize = 1;
-/// The ranks that fail in the first choice, and in the one after the recovery from that.
+/// The ranks that fail: the first during the first choice of holders, the second during the choice after that recovery.
 const VICTIMS: [usize; 2] = [2, 0];
 
 thread_local! {
@@ -39,7 +39,7 @@ thread_local! {
 struct Failing;
 
 impl Failing {
-    /// Ends the thread, and with it all that the rank has, as nobody catches this but its beginning.
+    /// Ends the thread and all that the rank has: only the start of the thread catches this.
     fn operation(&self) {
         match FAILS_AFTER.get() {
             Some(0) => {
@@ -82,15 +82,15 @@ impl Between for Failing {
     }
 }
 
-/// Each rank is a node of its own. What it has there goes with it.
+/// Each rank is a node of its own. The data of the node is lost with it.
 struct Job {
     pfs: TempDir,
     kind: LevelKind,
-    /// After so many operations in its choice a victim fails.
+    /// A victim fails after so many operations in its choice.
     after: usize,
     /// The newest step that was waited for.
     waited: Mutex<u64>,
-    /// How many ranks have failed in a choice, and how many shards' copies have got other holders.
+    /// The number of ranks that have failed in a choice, and of shards that have new holders for their copies.
     failures: AtomicU64,
     left: AtomicU64,
 }
@@ -139,12 +139,12 @@ impl Job {
         let mut session = self.open(group, &node);
         let mut program = Program::new(rank);
         program.protect(&mut session).unwrap();
-        // A rank that has taken another's place fails no more.
+        // A rank that replaces a failed one does not fail.
         let mut fails = VICTIMS.iter().position(|victim| *victim == rank).filter(|_| !is_new);
         loop {
             match self.work(&mut session, &mut program, &mut fails) {
                 Ok(goes_on) => {
-                    // Who is left does not end in order.
+                    // The rank that stopped holding copies does not end in order.
                     if goes_on || is_new {
                         session.close().unwrap();
                     }
@@ -156,7 +156,8 @@ impl Job {
         }
     }
 
-    /// Two steps, the choice, and two more; from the step that is restored on. False: the rank is to fail.
+    /// Goes on from the restored step: two steps, the choice of holders, and two more. Returns false if the rank is to
+    /// fail.
     fn work(&self, session: &mut Session, program: &mut Program, fails: &mut Option<usize>) -> Result<bool, Error> {
         let waited = *self.waited.lock().unwrap();
         let mark = program.restore(session).map_err(|error| match error {
@@ -206,7 +207,7 @@ impl Job {
 #[test]
 fn a_rank_that_fails_while_holders_are_chosen_is_recovered_from() {
     for kind in [LevelKind::Memory, LevelKind::Disk] {
-        // More and more of a victim's choice is done when it fails, and at last all.
+        // In each job the victims fail later in their choices, and at last not at all.
         let mut after = 0;
         loop {
             let pfs = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -33,16 +33,16 @@ use tempfile::TempDir;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(30);
 
-/// A job may push out what earlier ones saved: what stays does so because it is held.
+/// The job may push out revisions of earlier jobs. A revision that stays does so because it is held.
 fn small(keep: u32) -> Config {
     let start = Start::Fresh;
     Config { keep, start, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
-/// A job of one rank that can be looked at between its steps.
+/// A job of one rank. The test can look at it between its steps.
 struct One {
     session: Session,
-    /// In one place for as long as the session: a part of it is protected where it lies.
+    /// The state does not move while the session is open, because a part of it is protected in place.
     state: Box<State>,
 }
 
@@ -78,7 +78,7 @@ fn take(path: &Path, number: u64) -> Holding {
     hold(path, key(path, number), "a test", 0, NO_WAIT).unwrap()
 }
 
-/// Complete, held and whole.
+/// The revision must be complete, held and whole.
 fn stays(path: &Path, number: u64) {
     let survey = survey(path);
     let revision = survey.revision(number).unwrap_or_else(|| panic!("revision {number} was let go"));
@@ -116,7 +116,7 @@ fn a_hold_beside_a_job_counts_from_its_next_checkpoint_on_and_outlives_it() {
     let mut job = One::open(path, 1);
     assert_eq!(job.session.restore().unwrap().unwrap().revision, 7);
     job.save();
-    // A job that goes back begins a lineage; the acknowledgement of the one before says nothing any more.
+    // A restore begins a new lineage, so the acknowledgement in the old one has no effect any more.
     job.session.restore().unwrap();
     job.save();
     stays(path, 1);
@@ -132,7 +132,8 @@ fn a_hold_beside_a_job_counts_from_its_next_checkpoint_on_and_outlives_it() {
     assert_eq!(survey(path).holds, []);
 }
 
-/// Until the newest root leads to it, the next one goes over the only one that does, and may tear.
+/// Only the older slot leads to the revision, and the next root overwrites that slot and may be torn. The hold counts
+/// as soon as the newest root leads to the revision, too.
 #[test]
 fn a_hold_of_what_the_older_slot_alone_leads_to_counts_one_checkpoint_later() {
     let folder = TempDir::new().unwrap();
@@ -170,8 +171,9 @@ fn who_waits_is_told_that_it_counts() {
     stays(path, 1);
 }
 
-/// The oldest revision may stand in the older slot alone, which the next job's first root goes over. After a kill no other
-/// root is written for it, which would end the claim of what was staged: the next start reads the hold first.
+/// Only the older slot may lead to the oldest revision, and the first root of the next job overwrites it. After a kill
+/// no other root is written before that, because it would end the claim of the staged data. So the next start reads the
+/// hold first.
 #[test]
 fn a_hold_after_a_kill_keeps_what_stands_in_the_older_slot_alone() {
     for keep in [1, 2] {
@@ -208,7 +210,7 @@ fn a_revision_that_is_gone_cannot_be_held() {
         job.save();
     }
     assert_eq!(hold(path, gone, "", 0, NO_WAIT).unwrap(), Holding::Gone);
-    // One that goes between the look and the writing of the hold.
+    // The revision is removed after the check and before the hold is written.
     let going = key(path, 4);
     for _ in 0..2 {
         job.save();
@@ -219,12 +221,12 @@ fn a_revision_that_is_gone_cannot_be_held() {
     assert_eq!(release(path, None).unwrap(), [forged]);
 }
 
-/// Writes a hold without asking anybody.
+/// Writes a hold without any check.
 fn forge(path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
     forge_in(0, path, key, expires_unix_ns)
 }
 
-/// In the block of this number.
+/// Writes a hold into this block.
 fn forge_in(block: u64, path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
     let hold = mainstay_engine::space::format::Hold {
         id: [9; 16],
@@ -253,7 +255,7 @@ fn a_hold_that_would_leave_no_room_is_refused() {
     for _ in 0..4 {
         job.save();
     }
-    // Room for keep+2: one may stay besides.
+    // There is room for keep+2: one hold has room.
     assert!(matches!(take(path, 4), Holding::Pending(_)));
     job.save();
     assert_eq!(take(path, 5), Holding::NoRoom);
@@ -264,7 +266,8 @@ fn a_hold_that_would_leave_no_room_is_refused() {
     assert_eq!(survey(path).holds.len(), 1);
 }
 
-/// What the older slot alone leads to when a level goes on in a larger layout: the end of the session went over that slot.
+/// Story: a level went on in a larger layout. Only the older slot of its first layout led to the held revision, and the
+/// end of the session overwrote that slot.
 #[test]
 fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
     for keep in [1, 2] {
@@ -293,7 +296,7 @@ fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
         job.session.protect(region.unwrap()).unwrap();
         job.session.checkpoint().unwrap();
         assert_eq!(layouts(path).len(), 2);
-        // Before what is under way is known to be complete, which ends what was there before.
+        // Takes the hold while the checkpoint is under way. Its completion would remove the older revisions.
         take(path, oldest);
         job.save();
         job.save();
@@ -303,7 +306,7 @@ fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
     }
 }
 
-/// The layout that was left for a larger one, for which there is no room, goes on being written.
+/// A level leaves its layout for a larger one, which finds no room. It goes on writing to the old one.
 #[test]
 fn a_level_goes_on_in_its_layout_where_a_larger_one_finds_no_room() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -332,7 +335,8 @@ fn a_level_goes_on_in_its_layout_where_a_larger_one_finds_no_room() {
     assert_eq!(layouts(folders[0].path()).len(), 1);
 }
 
-/// It stayed refused until a revision was complete in the new layout, and so did new ones.
+/// Story: a refused hold stayed refused after the space had grown, until a revision was complete in the new layout. New
+/// holds were refused, too.
 #[test]
 fn what_was_refused_counts_once_the_space_has_grown() {
     let folder = TempDir::new().unwrap();
@@ -365,8 +369,8 @@ fn what_was_refused_counts_once_the_space_has_grown() {
     });
 }
 
-/// What nobody could foresee: the next revision is larger, in portions that a job leaves as they are. A hold that the job
-/// has not taken on gives way, one that counts does not.
+/// Mainstay cannot foresee that the next revision is larger, and this job leaves its portions as they are. A hold that
+/// the job has not yet accepted gives way; an accepted one does not.
 #[test]
 fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
     let grow = |job: &mut One| {
@@ -397,8 +401,8 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
             release(path, None).unwrap();
             job.save();
         } else {
-            // What is kept for the job and for the hold is one revision, until there is a newer one: there would be no
-            // room for the revision after that.
+            // The job and the hold keep the same revision until there is a newer one. Then a granted hold would leave
+            // no room for the revision after that.
             grow(&mut job);
             job.save();
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
@@ -407,14 +411,15 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
             forge(path, key(path, 3), 0);
             job.save();
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
-            // It was said to count once that job was at its end; the next one keeps nothing for it.
+            // Story: the survey said that the hold counts, once the job was at its end. The next job keeps nothing for
+            // it.
             drop(job.session);
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
         }
     }
 }
 
-/// The layout that was outgrown stays as long as what it has is held, and goes then.
+/// The old layout stays as long as a revision in it is held, and is then removed.
 #[test]
 fn what_is_held_stays_while_the_space_grows() {
     for capture in [Capture::Whole, Capture::Incremental] {
@@ -463,7 +468,7 @@ fn what_is_no_hold_holds_nothing_and_harms_nothing() {
     let mut job = One::open(path, 1);
     job.save();
     assert_eq!(survey(path).damage, [""; 0]);
-    // A revision that never was, numbers that have no next one, and one whose time is over.
+    // Holds of a revision that never existed, of numbers that have no next one, and of an expired time.
     let mut odd = key(path, 3);
     (odd.number, odd.lineage.number) = (1 << 62, 1 << 62);
     forge(path, odd, 0);
@@ -475,7 +480,7 @@ fn what_is_no_hold_holds_nothing_and_harms_nothing() {
     }
     assert!(!is_there(path, 3));
     assert_eq!(survey(path).holds[0].state, HoldState::Expired);
-    // Its block is free again.
+    // The block of the expired hold is free again.
     assert!(matches!(take(path, 7), Holding::Pending(_)));
     assert_eq!(survey(path).holds.len(), 1);
 }
@@ -525,7 +530,7 @@ fn two_that_hold_at_once_take_different_blocks() {
     assert_eq!(hold(path, key, "", 0, NO_WAIT).unwrap(), Holding::NoPlace);
 }
 
-/// A job that opens looks whether anybody holds a lock; who takes a hold is in nobody's way.
+/// A job that opens checks whether anybody holds a lock. A command that takes a hold does not get in its way.
 #[test]
 fn a_job_opens_while_a_hold_is_taken() {
     let folder = TempDir::new().unwrap();
@@ -539,7 +544,7 @@ fn a_job_opens_while_a_hold_is_taken() {
     One::open(path, 1).save();
 }
 
-/// A disk whose holds cannot be read, once it is asked for.
+/// A disk on which holds cannot be read while the flag is set.
 #[derive(Debug)]
 struct Blind(Arc<AtomicBool>);
 
@@ -572,12 +577,12 @@ fn holds_that_cannot_be_read_go_on() {
         stays(path, 1);
     }
     job.session.close().unwrap();
-    // The first root of an opening could let go of what is held.
+    // Otherwise the first root of an opening could remove a held revision.
     assert_eq!(open().err().map(|error| error.kind()), Some(ErrorKind::Io));
     stays(path, 1);
 }
 
-/// The lock file of the command and a job's are one; nothing of a hold stays in the directory.
+/// The command and the job use the same lock file. A hold leaves no file in the directory.
 #[test]
 fn a_hold_makes_no_file() {
     let folder = TempDir::new().unwrap();
@@ -591,14 +596,14 @@ fn a_hold_makes_no_file() {
     assert_eq!(names(), before);
 }
 
-/// A job whose shards keep their size, with room for `spare` more than it needs; holds come and go, a new job takes over.
-/// None of its checkpoints fails: a hold is refused instead, while it costs nothing yet.
+/// Runs jobs with shards of constant size, with room for `spare` more shards than they need. Holds come and go, and a
+/// new job takes over. No checkpoint fails: Mainstay refuses a hold while it costs nothing yet.
 fn constant(seed: u64) -> [u64; 2] {
     let mut random = fastrand::Rng::with_seed(seed);
     let (ranks, keep, spare) = (random.usize(1..=2), random.u32(1..=4), random.u32(0..3));
     let per = if random.bool() { Per::App } else { Per::Rank };
     let sizes: Vec<usize> = (0..ranks).map(|_| random.usize(1..60_000)).collect();
-    // Some write in pieces, and some change little of what they save.
+    // Some jobs write in pieces, and some change little of their data.
     let (announced, incremental) = (random.bool(), random.bool());
     let medium = Medium::new(true);
     let shards: Vec<ShardSize> = sizes
@@ -619,7 +624,7 @@ fn constant(seed: u64) -> [u64; 2] {
             let mut random = fastrand::Rng::with_seed(job_seed);
             let mut bytes = vec![0; sizes[rank]];
             for step in 0..12_u8 {
-                // What the others do next needs rank 0.
+                // The next collective of the other ranks needs rank 0, so they wait meanwhile.
                 if rank == 0 && random.u32(0..4) > 0 {
                     let survey = SpaceSurvey::open_on(&*device).unwrap();
                     let there: Vec<_> = survey.revisions.iter().filter(|revision| revision.complete).collect();
@@ -665,8 +670,8 @@ fn constants(seeds: std::ops::Range<u64>) {
     assert!(all[0] > 0 && all[1] > 0, "{all:?}");
 }
 
-/// A hold on a revision that the job keeps anyway cost nothing when it was granted, and a whole shard later: every
-/// checkpoint failed then, until the hold was released.
+/// Story: a hold on a revision that the job kept anyway cost nothing when it was granted, but a whole shard later. Then
+/// every checkpoint failed until the hold was released.
 #[test]
 fn no_hold_that_was_granted_stops_a_job_of_constant_size() {
     constants(0..often(12, 60));
@@ -678,7 +683,7 @@ fn no_hold_of_very_many_stops_a_job_of_constant_size() {
     constants(1_000..10_000);
 }
 
-/// A job that checkpoints without pause, beside those who hold and those who read.
+/// Runs a job that checkpoints without pause, while other threads hold and read revisions.
 fn beside(checkpoints: u64) {
     for keep in [1, 2, 3] {
         let folder = TempDir::new().unwrap();
@@ -709,13 +714,13 @@ fn beside(checkpoints: u64) {
                     let told = reading.and_then(|mut reader| reader.read(0, "field", 0, &mut bytes));
                     match told {
                         Ok(_) => drop(read.fetch_add(1, Ordering::Relaxed)),
-                        // The job let it go before it took the hold on, or refused it.
+                        // The job removed the revision before it accepted the hold, or refused the hold.
                         Err(error) => assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}"),
                     }
                 }
             });
             let saved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                // And until each of them had his turn.
+                // The job also goes on until readers and holders have had their turns.
                 while job.save() < checkpoints || read.load(Ordering::Relaxed) < 3 || held.load(Ordering::Relaxed) < 3 {
                 }
             }));

@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
 
-/// Of each revision and rank the bytes of its items.
+/// The bytes of the items, for each revision and rank.
 type Model = BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>;
 
 pub(crate) fn incremental() -> Config {
@@ -45,7 +45,7 @@ pub(crate) fn folder() -> TempDir {
     TempDir::new_in("/dev/shm").unwrap()
 }
 
-/// What one rank protects: regions by name, some of one size, so that their memory can be swapped.
+/// The protected regions of one rank, by name. Some have equal sizes, so that the test can swap their memory.
 struct State {
     memory: BTreeMap<String, Vec<u8>>,
 }
@@ -70,7 +70,7 @@ impl State {
         names.iter().for_each(|name| session.protect(self.region(name)).unwrap());
     }
 
-    /// Swaps the memory of two regions of one size: the program swaps its pointers.
+    /// Swaps the memory of two regions of one size, as a program swaps its pointers.
     fn swap(&mut self, session: &mut Session, one: &str, other: &str) {
         let (a, b) = (self.memory.remove(one).unwrap(), self.memory.remove(other).unwrap());
         self.memory.insert(one.to_owned(), b);
@@ -83,11 +83,11 @@ impl State {
     fn resize(&mut self, session: &mut Session, name: &str, bytes: usize) {
         session.unprotect(name).unwrap();
         self.memory.get_mut(name).unwrap().resize(bytes, 7);
-        // It may have been moved, and others are where they were.
+        // The region may have moved. The others have not.
         session.protect(self.region(name)).unwrap();
     }
 
-    /// Writes here and there.
+    /// Writes to random parts of the memory.
     fn change(&mut self, random: &mut Rng) {
         for memory in self.memory.values_mut() {
             match random.u8(0..11) {
@@ -98,7 +98,7 @@ impl State {
                     memory[at..].fill(0);
                 }
                 5..7 => {
-                    // What can be compressed.
+                    // Bytes that compress well.
                     let (at, value) = (random.usize(0..memory.len()), random.u8(..));
                     memory[at..].iter_mut().enumerate().for_each(|(index, byte)| *byte = value ^ (index >> 7) as u8);
                 }
@@ -125,7 +125,7 @@ pub(crate) fn written(space: &Path, number: u64) -> u64 {
     revision.shards.iter().map(|shard| shard.phases.written_bytes).sum()
 }
 
-/// What a disk says of a place that cannot be read any more: where this lies.
+/// A block of these bytes is unreadable on the disk.
 const UNREADABLE: u8 = 0xBD;
 
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Between for Unreadable {
     }
 }
 
-/// Blocks that lie close together are read together, with what lies between them.
+/// Mainstay reads blocks that are close together in one read, with the blocks between them.
 #[test]
 fn what_cannot_be_read_between_the_blocks_of_a_revision_does_no_harm() {
     let folder = folder();
@@ -203,7 +203,7 @@ fn what_did_not_change_is_not_written_again() {
         session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
         assert_eq!(session.restore().unwrap().unwrap().revision, 21);
         assert!(memory == saved, "{stage:?}");
-        // What was restored is what the next one builds on.
+        // The next revision shares blocks with the restored one.
         session.checkpoint().unwrap();
         session.wait().unwrap();
         let bytes = written(folder.path(), 22);
@@ -211,8 +211,9 @@ fn what_did_not_change_is_not_written_again() {
     }
 }
 
-/// A few pages at random, for long: free blocks lie so far apart that a shard that is written whole falls into hundreds of runs, and
-/// what leads to those needs room in one stretch. The job was refused its checkpoint then, after a hundred of them.
+/// Story: the program changed a few random pages before each of many checkpoints. Free blocks became so scattered that
+/// a shard written whole has hundreds of runs, and their list needs room in one stretch. After a hundred checkpoints
+/// the job was refused the next one.
 #[test]
 fn pages_at_random_find_room_however_often() {
     for (blocks, keep, stage) in
@@ -239,7 +240,7 @@ fn pages_at_random_find_room_however_often() {
     }
 }
 
-/// A disk that is full while it is told so.
+/// A disk that is full while the flag is set.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 
@@ -252,7 +253,7 @@ impl Between for Full {
     }
 }
 
-/// What was looked at for a checkpoint that failed has not been saved.
+/// A failed checkpoint has looked for changes but has not saved them.
 #[test]
 fn what_a_failed_checkpoint_did_not_save_is_saved_by_the_next() {
     for track in [Track::Auto, Track::Hashes] {
@@ -282,7 +283,7 @@ fn what_a_failed_checkpoint_did_not_save_is_saved_by_the_next() {
     }
 }
 
-/// `bytes` bytes of one object of memory, mapped twice.
+/// One memory object of `bytes` bytes, mapped twice.
 fn mapped_twice(bytes: usize) -> [&'static mut [u8]; 2] {
     // SAFETY: plain system calls; the two are written and read in turn, by one thread, and stay until the end.
     unsafe {
@@ -297,7 +298,7 @@ fn mapped_twice(bytes: usize) -> [&'static mut [u8]; 2] {
     }
 }
 
-/// What is written through one address is written at the other, too, of which no page tells it.
+/// A write through one address also changes the memory at the other, but no page of the other reports it.
 #[test]
 fn one_object_that_is_mapped_twice_is_never_stale() {
     let captures = [Capture::Incremental, Capture::IncrementalSnapshot, Capture::Snapshot];
@@ -317,7 +318,7 @@ fn one_object_that_is_mapped_twice_is_never_stale() {
             }
             let saved = maps[0].to_vec();
             session.checkpoint().unwrap();
-            // No part of it any more.
+            // A later write: it is not part of the checkpoint.
             maps[(step + 1) % 2][50 * BLOCK + 1] += 1;
             session.wait().unwrap();
             for name in ["one", "other"] {
@@ -335,8 +336,8 @@ fn one_object_that_is_mapped_twice_is_never_stale() {
     }
 }
 
-/// The bytes of an item go on in the log from its staged part to its shared part. A salvage took the list of items for
-/// damaged.
+/// In the log the bytes of an item go on from its staged part to its shared part. Story: a salvage took the list of
+/// items for damaged.
 #[test]
 fn what_changed_may_end_where_what_is_shared_begins() {
     const BLOCKS: usize = 300;
@@ -360,7 +361,7 @@ fn what_changed_may_end_where_what_is_shared_begins() {
     });
 }
 
-/// Whoever asks for the written pages of the second name is told nothing that the first was told already.
+/// A query for the written pages of one name clears their marks, so a query for the second name finds none.
 #[test]
 fn one_memory_under_two_names_is_saved_under_both() {
     let folder = folder();
@@ -376,7 +377,7 @@ fn one_memory_under_two_names_is_saved_under_both() {
         if session.restore().unwrap().is_some() {
             assert!(memory == saved && elsewhere == saved, "step {step}");
         }
-        // A region may move to where another is, until the next restore.
+        // A region may move to the memory of another, until the next restore.
         session.move_region(region("b", &mut memory).unwrap()).unwrap();
         for change in 1..=5 {
             memory[(7 * step + change) % 64 * BLOCK] += 1;
@@ -402,8 +403,8 @@ const PREDICTORS: [Predictor; 8] = [
     Predictor::Told,
 ];
 
-/// Jobs of several ranks that follow one another on one space, and change, swap, resize, save, give up and come back as
-/// `seed` says. Every revision that is kept is compared with what was saved.
+/// Runs jobs of several ranks in turn on one space. They change, swap, resize, save, abandon and restore as `seed`
+/// says. The test compares every kept revision with the saved bytes.
 fn random_jobs(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let ranks = random.usize(1..=3);
@@ -417,7 +418,7 @@ fn random_jobs(seed: u64) {
     let config = Config {
         capture,
         compress: compress_of(random.usize(0..3)),
-        // All that can be is in a snapshot.
+        // All data that can be is in a snapshot.
         snapshot_bytes: Some(0),
         pool_bytes,
         stage,
@@ -432,7 +433,7 @@ fn random_jobs(seed: u64) {
         pfs_every: random.u32(1..=3),
         buffer_bytes: 64 << 10,
         start: Start::Fresh,
-        // Room for what is announced to `begin`.
+        // Room for the bytes announced to `begin`.
         shard_bytes: 2 << 20,
         ..incremental()
     };
@@ -445,7 +446,7 @@ fn random_jobs(seed: u64) {
     for job in 0..3 {
         let steps = seed << 8 | job;
         run(ranks, |rank, group| {
-            // What all ranks do alike, and what each has for itself.
+            // Random choices that are equal on all ranks, and those of each rank alone.
             let (mut alike, mut own) = (Rng::with_seed(steps), Rng::with_seed(steps << 8 | rank as u64));
             let mut session = open(group, &space, &config);
             let mut state = State::new();
@@ -488,13 +489,13 @@ fn random_jobs(seed: u64) {
                     _ => {}
                 }
                 if alike.u8(0..8) == 0 {
-                    // What is begun and finished later is what is there in the end.
+                    // With `begin` the checkpoint saves the memory as it is at the end.
                     session.begin(0).unwrap();
                     state.change(&mut own);
                 }
                 let saved = state.memory.clone();
                 let number = session.checkpoint().unwrap();
-                // What the program writes at once is no part of it.
+                // A write right after the checkpoint is not part of it.
                 if own.bool() {
                     state.change(&mut own);
                 }
@@ -516,7 +517,7 @@ fn random_jobs(seed: u64) {
                         let mut bytes = vec![0; saved.len()];
                         match session.get(Some(revision), &name, &mut bytes) {
                             Ok(got) => assert!(got.is_some(), "{told}"),
-                            // What an earlier job had in memory alone went with its end.
+                            // A revision that an earlier job had only in memory was lost when that job ended.
                             Err(error) if has_memory && error.kind() == ErrorKind::RevisionMissing => break,
                             Err(error) => panic!("{told}: {error}"),
                         }
@@ -524,7 +525,7 @@ fn random_jobs(seed: u64) {
                     }
                 }
             }
-            // Some end in order, others as if they were killed.
+            // Some jobs end in order, others as if they were killed.
             if alike.bool() {
                 session.close().unwrap();
             } else {
@@ -549,7 +550,8 @@ fn many_random_jobs_get_back_what_they_saved() {
     }
 }
 
-/// Nodes, each with a directory of its own and one for the shards that it holds for other nodes; and a space that all see.
+/// Nodes with a directory for their own shards and one for the shards that they hold for other nodes; and a space that
+/// all see.
 pub(crate) struct Nodes {
     pub(crate) nodes: Vec<[TempDir; 2]>,
     pub(crate) pfs: TempDir,
@@ -587,7 +589,7 @@ impl Nodes {
     }
 }
 
-/// Bytes of revision `number` that lie in the space, and how many of them it shares with the one before.
+/// The bytes of revision `number` in the space, and the bytes that it shares with the revision before.
 fn shared(space: &Path, number: u64) -> (u64, u64) {
     let survey = SpaceSurvey::open(space).unwrap();
     let of = |number| survey.revisions.iter().find(|revision| revision.key.number == number).unwrap();
@@ -628,8 +630,8 @@ fn farther_levels_and_copies_get_what_changed() {
     }
 }
 
-/// What changes lies scattered, and the program waits for a few revisions only: what a copy would lead to is a longer list than
-/// there is room for beside the hashes.
+/// The changes are scattered, and the program waits for only a few revisions. The list of blocks that a copy could
+/// share is longer than the room beside the hashes.
 #[test]
 fn a_copy_without_room_for_the_list_of_what_is_the_same_is_saved_whole() {
     let change = |memory: &mut [u8], rank: usize, step: u64| {
@@ -670,8 +672,8 @@ fn a_copy_without_room_for_the_list_of_what_is_the_same_is_saved_whole() {
     }
 }
 
-/// Jobs on nodes of which one is lost after each: what was saved comes back from copies, and from farther levels, which all
-/// have but what changed.
+/// Runs jobs on nodes, and loses a node after some. The saved data comes back from copies and from farther levels, to
+/// which only changes are written.
 fn random_nodes(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let kind = [LevelKind::Memory, LevelKind::Disk][random.usize(0..2)];
@@ -681,7 +683,7 @@ fn random_nodes(seed: u64) {
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
         exchange: [Exchange::Background, Exchange::Blocking][random.usize(0..2)],
         capture: [Capture::Incremental, Capture::IncrementalSnapshot][random.usize(0..2)],
-        // All that can be is in a snapshot.
+        // All data that can be is in a snapshot.
         snapshot_bytes: Some(0),
         shard_bytes: 2 << 20,
         ..incremental()
@@ -722,7 +724,7 @@ fn random_nodes(seed: u64) {
                 }
             }
             session.wait().unwrap();
-            // Some end in order, others as if they were killed.
+            // Some jobs end in order, others as if they were killed.
             if alike.bool() {
                 session.close().unwrap();
             }

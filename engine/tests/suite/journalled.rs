@@ -15,12 +15,12 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Names the space, in a process that is the job.
+/// The path of the space, for the process that is the job.
 const TASK: &str = "MAINSTAY_TEST_JOURNALLED";
-/// How its job ends: `killed` or `closed`; at once, or after it has saved twice.
+/// The end of the job: `killed` or `closed`; at once, or after it has saved twice.
 const END: &str = "MAINSTAY_TEST_JOURNALLED_END";
 
-/// Opens the space, restores, saves twice at steps 1 and 2 unless it ends at once.
+/// Opens the space, restores, and saves at steps 1 and 2, unless the job ends at once.
 #[test]
 fn job() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
@@ -58,7 +58,7 @@ fn events(space: &Path) -> Vec<Event> {
     journal.entries.into_iter().map(|entry| entry.event).collect()
 }
 
-/// What a name says of each event.
+/// A name for each event in the journal.
 fn names(space: &Path) -> Vec<&'static str> {
     let name = |event: &Event| match event {
         Event::Opened(_) => "opened",
@@ -75,7 +75,8 @@ fn is_closed(space: &Path) -> bool {
     was_closed(space, &SpaceSurvey::open(space).unwrap())
 }
 
-/// Five starts that were killed were one in the report, and one that was killed at once had "ended in order".
+/// Story: the report showed five killed starts as one, and said of a start that was killed at once that it had "ended
+/// in order".
 #[test]
 fn openings_and_ends_are_journalled_whoever_is_killed() {
     let folder = TempDir::new().unwrap();
@@ -94,7 +95,8 @@ fn openings_and_ends_are_journalled_whoever_is_killed() {
     assert!(is_closed(&space));
 }
 
-/// Whoever has started the job knows of what it died; it is told once, and of no job that ended in order.
+/// The starter of a job knows the cause of its death. The journal has the death once, and no death of a job that ended
+/// in order.
 #[test]
 fn the_death_of_a_job_is_told_once() {
     let folder = TempDir::new().unwrap();
@@ -113,7 +115,7 @@ fn the_death_of_a_job_is_told_once() {
     assert_eq!(events(&space).len(), before);
 }
 
-/// Has the last opening in the journal of `space` say that it was so long ago.
+/// Changes the time of the last opening in the journal of `space` to so long ago.
 fn backdate_opening(space: &Path, by: Duration) {
     let path = space.join("journal");
     let text = fs::read_to_string(&path).unwrap();
@@ -124,14 +126,14 @@ fn backdate_opening(space: &Path, by: Duration) {
     fs::write(&path, format!("{before}\n{entry}\n")).unwrap();
 }
 
-/// The alarm was there before the first checkpoint could be due.
+/// Story: there was an alarm before the first checkpoint could be due.
 #[test]
 fn a_job_that_has_just_begun_is_no_alarm() {
     let folder = TempDir::new().unwrap();
     let space = folder.path().join("space");
     fs::create_dir(&space).unwrap();
     let alarms = || Standing::of(&space).unwrap().alarms;
-    // A child that another test starts has the locks of this process until it runs its program.
+    // A child process of another test has this process's locks until it starts its own program.
     let alarms_after = || {
         let ended = || iter::repeat_with(|| Standing::of(&space).unwrap()).find(|now| now.survey.in_use != Some(true));
         bounded("children that start", ended).unwrap().alarms

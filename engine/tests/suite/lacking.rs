@@ -9,7 +9,8 @@ use mainstay_engine::{Config, LevelPlace, MemoryAfter, Session, group::Solo, sta
 const BYTES: usize = 8 << 20;
 const CHECKPOINTS: u64 = 20;
 
-/// Of several in a row the newest alone was known, and `mainstay status` told how many there were.
+/// Story: several revisions in a row missed the level. Only the newest was known by number, and `mainstay status`
+/// printed only their count.
 #[test]
 fn all_revisions_that_passed_a_level_over_are_told_until_they_come() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -29,7 +30,7 @@ fn all_revisions_that_passed_a_level_over_are_told_until_they_come() {
         let mut program = Program::new(0);
         program.protect(&mut session).unwrap();
         program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
-        // The next one comes before this is in the space.
+        // Each checkpoint comes before the last one is in the space.
         (1..=CHECKPOINTS).for_each(|number| assert_eq!(session.checkpoint().unwrap(), number));
         session.wait().unwrap();
         session.close().unwrap();

@@ -1,5 +1,5 @@
-//! The folders of the engine are the stages of a path, and imports point one way along it: none leads back. The same goes
-//! for the files of a folder, in all crates.
+//! The folders of the engine are the stages of a path, and imports point one way along it: none leads back. The same
+//! goes for the files of a folder, in all crates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +28,7 @@ fn no_file_or_folder_imports_what_imports_it() {
     assert!(circles.is_empty(), "in these folders, these import each other, in a circle: {circles:#?}");
 }
 
-/// The folder and those in it that are modules.
+/// The folder and all folders below it that are modules.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let inside = entries(folder).into_iter().filter(|path| path.is_dir() && !is_for_tests(path));
     let mut all: Vec<PathBuf> = inside.flat_map(|path| folders(&path)).collect();
@@ -44,13 +44,13 @@ fn is_for_tests(path: &Path) -> bool {
     ["tests", "in_memory"].contains(&path.file_stem().unwrap().to_str().unwrap())
 }
 
-/// The file that is the folder's own module.
+/// The file of the folder's own module.
 fn root_file(folder: &Path) -> Option<PathBuf> {
     let inside = ["mod.rs", "lib.rs", "main.rs"].map(|name| folder.join(name));
     inside.into_iter().chain([folder.with_extension("rs")]).find(|path| path.exists())
 }
 
-/// What is left when all has gone that imports nothing which is left, or that nothing imports which is left.
+/// Removes all modules that import no remaining module, or that no remaining module imports. The rest is in circles.
 fn circle(mut imports: Imports) -> Imports {
     let is_outside = |imports: &Imports, name: &String| {
         let is_imported = imports.values().any(|of| of.contains(name));
@@ -62,7 +62,7 @@ fn circle(mut imports: Imports) -> Imports {
     imports
 }
 
-/// Which of the files and folders in `folder` import which others; `mod` is the code of its own module.
+/// The imports among the files and folders in `folder`; `mod` is the code of its own module.
 fn imports(crate_root: &Path, folder: &Path) -> Imports {
     let module_of = |path: &Path| -> Vec<String> {
         let path = path.strip_prefix(crate_root).unwrap().with_extension("");
@@ -77,7 +77,8 @@ fn imports(crate_root: &Path, folder: &Path) -> Imports {
         children.entry(path.file_stem().unwrap().to_str().unwrap().to_owned()).or_default().extend(files(&path));
     }
 
-    // A name that the module imports from a file in the folder is that file's, to whoever asks the module for it.
+    // If the module imports a name from a file in the folder, an import of that name from the module counts as one from
+    // the file.
     let (mut names, mut imports) = (BTreeMap::new(), Imports::new());
     let code = code_of(&root);
     let has_code = ["fn ", "impl ", "struct ", "enum ", "trait "].iter().any(|word| code.contains(word));
@@ -121,7 +122,7 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     vec![path.to_owned()]
 }
 
-/// A file without comments, and without what is compiled for tests only.
+/// The code of a file without comments and without the parts for tests.
 pub fn code_of(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -138,12 +139,12 @@ struct Named {
     is_public: bool,
 }
 
-/// All paths of two names or more, those of a `use` with braces each by itself.
+/// All paths of two names or more. A `use` with braces gives one path for each entry.
 fn paths(code: &str) -> Vec<Named> {
     let (mut found, mut rest) = (Vec::new(), code);
     let (mut is_use, mut is_public) = (false, false);
     while let Some(start) = rest.find(|character: char| character.is_alphanumeric() || character == '_') {
-        // What stands between two words of `pub(super) use` does not end the statement.
+        // Brackets between two words, as in `pub(super) use`, do not end the statement.
         if rest[..start].contains([';', '{', '}', '=']) {
             (is_use, is_public) = (false, false);
         }
@@ -162,7 +163,7 @@ fn paths(code: &str) -> Vec<Named> {
     found
 }
 
-/// Reads one path, or those of a tree of braces, each of which begins with `before`; what comes after.
+/// Reads one path, or a tree of braces with paths that begin with `before`. Returns the rest of the code.
 fn tree<'a>(code: &'a str, before: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
     let end = code.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(code.len());
     let path = [before, &[code[..end].to_owned()]].concat();
@@ -192,7 +193,7 @@ fn tree<'a>(code: &'a str, before: &[String], found: &mut Vec<Vec<String>>) -> &
             None => {
                 let before = inside.len();
                 inside = tree(inside, &path, found);
-                // A star, or what is no use at all.
+                // A star, or text that is no `use`.
                 if inside.len() == before {
                     inside = &inside[inside.chars().next().map_or(0, char::len_utf8)..];
                 }

@@ -33,7 +33,7 @@ impl Place {
         self.0.path().join(format!("node{node}"))
     }
 
-    /// The directories of the level on a node, and of its copies.
+    /// The directories of the level and of its copies on a node.
     fn levels(&self, node: usize) -> Vec<PathBuf> {
         let mut all = entries(&self.node(node));
         all.sort();
@@ -45,18 +45,18 @@ impl Place {
         self.file(node, 0)
     }
 
-    /// The layout file of the level on a node, or of the copy that it holds of another node's shard.
+    /// The layout file of the level on a node, or of the copy that the node holds for another.
     fn file(&self, node: usize, copy: usize) -> PathBuf {
         let files = entries(&self.levels(node)[copy]);
         files.into_iter().find(|file| file.extension().is_some_and(|suffix| suffix == "mainstay")).unwrap()
     }
 
-    /// One rank on each of `nodes`; each shard lies so many times in memory, and nothing goes to the space.
+    /// Runs one rank on each of `nodes`. Memory has `copies` of each shard, and the space takes no revision.
     fn job<T: Send>(&self, nodes: &[usize], copies: u32, work: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
         self.job_by(nodes, Config { memory_copies: copies, pfs_every: 0, ..Config::default() }, work)
     }
 
-    /// The same by further settings.
+    /// The same with further settings.
     fn job_by<T: Send>(&self, nodes: &[usize], by: Config, work: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
         bounded("a job with levels in directories", || {
             run(nodes.len(), |rank, group| {
@@ -78,7 +78,7 @@ impl Place {
             let mut program = Program::new(rank);
             program.protect(&mut session).unwrap();
             program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES).unwrap();
-            // What is told here is looked at elsewhere.
+            // Other tests look at the report of this restore.
             session.restore().unwrap();
             for step in steps.clone() {
                 program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
@@ -89,7 +89,7 @@ impl Place {
         });
     }
 
-    /// The revision that comes back, with what all ranks are told.
+    /// The restored revision, equal on all ranks, and the reports of all ranks.
     fn restored(&self, nodes: &[usize], copies: u32) -> (u64, String) {
         let all = self.job(nodes, copies, |rank, mut session| {
             let mut program = Program::new(rank);
@@ -109,7 +109,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).map_or(Vec::new(), |all| all.map(|entry| entry.unwrap().path()).collect())
 }
 
-/// Such a file refused the start (LINEAGE_CONFLICT), though each shard was whole elsewhere.
+/// Story: a file of another space refused the start (LINEAGE_CONFLICT), though each shard was whole elsewhere.
 #[test]
 fn a_file_of_another_space_is_passed_over() {
     for beside in [false, true] {
@@ -125,15 +125,15 @@ fn a_file_of_another_space_is_passed_over() {
         assert_eq!(revision, 3, "{told}");
         assert!(told.contains(foreign.file_name().unwrap().to_str().unwrap()), "{told}");
         assert!(told.contains("belongs to another space"), "{told}");
-        // Nor do those look at it who look from outside.
+        // A survey passes over the file, too.
         let survey = SpaceSurvey::open(&place.levels(0)[0]).unwrap();
         assert!(survey.damage.iter().any(|what| what.contains("belongs to another space")), "{:?}", survey.damage);
         assert!(survey.revisions.iter().all(|revision| revision.key.number <= 3), "{:?}", survey.revisions);
-        // And the job goes on.
+        // The job goes on.
         place.save(&[0, 1], 2, 4..6);
         assert_eq!(place.restored(&[0, 1], 2).0, 5);
     }
-    // Of a job of one rank, whose revisions are whole by themselves, and newer.
+    // The file is from another job of one rank. Its revisions are whole by themselves, and newer.
     let (place, other) = (Place::new(), Place::new());
     place.save(&[0], 1, 1..3);
     (0..3).for_each(|nth| other.save(&[0], 1, 1 + 2 * nth..3 + 2 * nth));
@@ -142,11 +142,11 @@ fn a_file_of_another_space_is_passed_over() {
     assert_eq!(place.restored(&[0], 1).0, 2);
 }
 
-/// What can become of the file in which a rank's shards lie on a node.
+/// Damage to the file with a rank's shards on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hurt {
     HeaderFlipped,
-    /// Whatever lies behind the slots.
+    /// The data behind the slots.
     DataFlipped,
     CutInHeader,
     CutToHalf,
@@ -182,7 +182,7 @@ impl Hurt {
     }
 }
 
-/// A copy that was cut short was taken for whole at the start: what was saved next failed there.
+/// Story: a start took a shortened copy for whole, and the next checkpoint failed there.
 #[test]
 fn whichever_copy_is_damaged_the_other_is_taken_and_the_job_goes_on() {
     let other = Place::new();
@@ -195,20 +195,20 @@ fn whichever_copy_is_damaged_the_other_is_taken_and_the_job_goes_on() {
         let (revision, told) = place.restored(&[0, 1], 2);
         let case = format!("{hurt:?}, copy {copy}: {told}");
         assert_eq!(revision, 3, "{case}");
-        // Of data that is not read nobody finds out.
+        // If nobody reads the damaged data, nobody reports it.
         if copy == 0 || hurt != Hurt::DataFlipped {
             assert!(told.contains(layout.file_name().unwrap().to_str().unwrap()), "{case}");
         }
         place.save(&[0, 1], 2, 4..6);
         assert_eq!(place.restored(&[0, 1], 2).0, 5, "{case}");
-        // On both nodes.
+        // All shards are on both nodes again.
         fs::remove_dir_all(place.node(1)).unwrap();
         assert_eq!(place.restored(&[0, 0], 2).0, 5, "{case}");
     }
 }
 
-/// The memory is made at the restore, before anything is saved. With one damaged file among those the next start was refused,
-/// as if that had been a revision.
+/// Story: the restore makes the memory before anything is saved. If one of these files was damaged, the next start was
+/// refused, as if the file had held a revision.
 #[test]
 fn one_damaged_copy_of_a_job_that_had_saved_nothing_is_a_fresh_start() {
     let other = Place::new();
@@ -231,7 +231,7 @@ fn one_damaged_copy_of_a_job_that_had_saved_nothing_is_a_fresh_start() {
     }
 }
 
-/// Nobody can tell that it had nothing: of the only shard that there was nothing else is left.
+/// The only file of a shard is damaged. Mainstay cannot know that it had no revision.
 #[test]
 fn what_may_have_been_a_revision_is_no_fresh_start() {
     for lost in [&[][..], &[1]] {
@@ -251,7 +251,7 @@ fn what_may_have_been_a_revision_is_no_fresh_start() {
     }
 }
 
-/// The start was refused, though each revision was whole in memory.
+/// Story: the start was refused, though each revision was whole in memory.
 #[test]
 fn what_is_damaged_in_the_space_is_passed_over_where_memory_has_all() {
     for (hurt, per) in [Hurt::HeaderFlipped, Hurt::CutInHeader, Hurt::Filled]
@@ -284,11 +284,11 @@ fn what_is_damaged_in_the_space_is_passed_over_where_memory_has_all() {
         let is_third = |came: &Result<Option<_>, _>| matches!(came, Ok(Some((3, _))));
         let told = |came: &Result<Option<(u64, String)>, _>| matches!(came, Ok(Some((_, told))) if is_told(told));
         assert!(came.iter().all(is_third) && came.iter().any(told), "{hurt:?}: {came:?}");
-        // The space has what was saved since, beside that file.
+        // Beside that file the space has the later revisions.
         [0, 1].iter().for_each(|node| fs::remove_dir_all(place.node(*node)).unwrap());
         let came = restored(6..6);
         assert!(came.iter().all(|came| matches!(came, Ok(Some((5, _))))), "{hurt:?}: {came:?}");
-        // Nothing else is left: it may have been complete.
+        // Only the damaged file is left, and it may have had a complete revision.
         [0, 1].iter().for_each(|node| fs::remove_dir_all(place.node(*node)).unwrap());
         let others = entries(&place.space()).into_iter();
         let others =
@@ -317,8 +317,8 @@ fn spread(place: &Place, nodes: &[usize], copies: u32, saves: &[u64]) -> Option<
     came[0]
 }
 
-/// A job of one rank makes no copies, and did not look at those that were there; nor did one of fewer ranks than copies
-/// look at all of them.
+/// Story: a job of one rank makes no copies, and did not look at existing ones. A job with fewer ranks than copies did
+/// not look at all of them.
 #[test]
 fn fewer_ranks_come_back_from_the_copies_that_are_there() {
     for (saved_on, copies, left) in [(2, 2, &[0][..]), (3, 3, &[1]), (3, 3, &[2, 0]), (4, 2, &[0, 1, 2])] {
@@ -329,13 +329,13 @@ fn fewer_ranks_come_back_from_the_copies_that_are_there() {
             fs::remove_dir_all(place.node(*node)).unwrap();
         }
         assert_eq!(spread(&place, left, copies, &[]), Some(2), "{saved_on} ranks, then those on {left:?}");
-        // Again, and on from there.
+        // The job restores once more, and goes on.
         assert_eq!(spread(&place, left, copies, &[3, 4]), Some(2), "{saved_on} ranks, then those on {left:?}");
         assert_eq!(spread(&place, left, copies, &[]), Some(4));
     }
 }
 
-/// They stayed for ever, and what lay in them alone was not found.
+/// Story: copies that the settings no longer ask for stayed for ever, and the data that only they had was not found.
 #[test]
 fn copies_that_are_asked_for_no_longer_are_read_and_then_go() {
     let place = Place::new();
@@ -350,7 +350,7 @@ fn copies_that_are_asked_for_no_longer_are_read_and_then_go() {
         assert_eq!(place.levels(node).len(), 1, "{:?}", place.levels(node));
     }
     assert_eq!(place.restored(&[0, 1, 2], 1).0, 6);
-    // One fewer, with others that go on.
+    // One copy fewer is asked for; the other copy goes on.
     let place = Place::new();
     place.save(&[0, 1, 2], 3, 1..4);
     place.save(&[0, 1, 2], 2, 4..7);
@@ -359,7 +359,8 @@ fn copies_that_are_asked_for_no_longer_are_read_and_then_go() {
     assert_eq!(place.restored(&[0, 1, 2], 2).0, 6);
 }
 
-/// A job without the level took a lineage that the level had, and the next one with it came back to what was older.
+/// Story: a job without the level took a lineage number that the level had. The next job with the level restored an
+/// older revision.
 #[test]
 fn a_job_without_the_level_is_newer_than_what_lies_there() {
     let place = Place::new();
@@ -386,7 +387,8 @@ fn opened(space: &Path, memory: &Path) -> Result<Session, mainstay_engine::Error
     Session::open(Box::new(mainstay_engine::group::Solo), space, config)
 }
 
-/// Another user can have made the directory first, where anybody may make one: that user could put other states there.
+/// Another user can have made the directory first, if its parent is open to everybody. That user could put other states
+/// there.
 #[test]
 fn directories_that_another_user_made_where_anybody_can_are_refused() {
     if !nix::unistd::geteuid().is_root() {
@@ -413,6 +415,6 @@ fn directories_that_another_user_made_where_anybody_can_are_refused() {
         refused(&shared.join(directory), &own.join("memory"));
         refused(&own.join("space"), &shared.join(directory));
     }
-    // What this user, or root, has made there is as good as any.
+    // Directories of this user, or of root, are accepted there.
     opened(&shared.join("mine"), &shared.join("memory")).unwrap().close().unwrap();
 }

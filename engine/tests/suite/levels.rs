@@ -1,5 +1,5 @@
-//! Several levels in one session: each revision is complete on the nearest first, and goes from there to the others at their
-//! own pace. What is restored is the newest that is whole on any of them.
+//! Several levels in one session: each revision is complete on the nearest first, and goes from there to the others at
+//! their own pace. A restore brings the newest revision that is whole on any of them.
 
 use crate::support::{
     bounded,
@@ -26,14 +26,14 @@ use std::{
 
 const BYTES: usize = 30_000;
 
-/// The media of a job, the nearest first, with every how many revisions one goes there and how many stay.
+/// The media of a job, the nearest first, each with `every` and `keep`.
 struct Levels {
     media: Vec<(Medium, u32, u32)>,
     ranks: usize,
 }
 
 impl Levels {
-    /// Memory takes all, a disk every second and a third level every third revision.
+    /// Memory takes all revisions, a disk every second, and a third level every third.
     fn three(ranks: usize) -> Levels {
         Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 2, 1), (Medium::new(true), 3, 2)], ranks }
     }
@@ -43,7 +43,7 @@ impl Levels {
         (0..self.ranks).map(of_rank).collect()
     }
 
-    /// Each rank opens the levels by its `views`, and does `work`.
+    /// Opens the levels on each rank by its `views`, and does `work`.
     fn job_by(
         &self,
         views: &[Vec<Arc<View>>],
@@ -99,7 +99,7 @@ impl Levels {
         survey.revisions.iter().filter(|found| found.missing().is_empty()).map(|found| found.key.number).collect()
     }
 
-    /// The step that the ranks come back to.
+    /// The restored step, equal on all ranks.
     fn restored(&self) -> Checked<Option<u64>> {
         let found = std::sync::Mutex::new(Vec::new());
         self.job(|_, mut program, mut session| {
@@ -112,7 +112,7 @@ impl Levels {
         Ok(found[0])
     }
 
-    /// The same, without what lay on these levels.
+    /// The same levels; those in `gone` are empty.
     fn without(&self, gone: &[usize]) -> Levels {
         let media = self.media.iter().enumerate().map(|(level, (medium, every, keep))| {
             let medium = if gone.contains(&level) { Medium::new(true) } else { medium.end_processes() };
@@ -149,8 +149,8 @@ fn each_level_has_its_own_pace_and_number_of_revisions() {
     }
 }
 
-/// What is lost on the nearest level comes from the next, which has the same revision or an older one; and what is saved
-/// then is newer on all levels than what was there.
+/// If the nearest level is lost, the restore reads the next level, which has the same revision or an older one. Later
+/// revisions are newer on all levels than the old ones.
 #[test]
 fn a_job_goes_on_where_the_nearest_level_was_lost() {
     let levels = Levels::three(2);
@@ -166,7 +166,7 @@ fn a_job_goes_on_where_the_nearest_level_was_lost() {
     assert_eq!(levels.restored(), Ok(Some(4)));
     levels.job(steps(5, 6)).unwrap();
     assert_eq!(levels.restored(), Ok(Some(6)));
-    // The disk, whose newest is one that the third level does not have, is lost as well.
+    // The disk is lost, too. Its newest revision is one that the third level does not have.
     assert_eq!(levels.without(&[0, 1]).restored(), Ok(Some(6)));
 }
 
@@ -181,7 +181,7 @@ fn damage_on_one_level_is_read_from_another_and_told() {
         .unwrap();
     let near = &levels.media[0].0;
     let place = whole::layouts(&near.files()).unwrap().swap_remove(0).header.portions[0];
-    // All of its data: the slots stay.
+    // All data of the portion changes; the slots stay.
     let view = near.view();
     let files = near.files();
     let bytes = place.bytes - (1 << 17);
@@ -210,7 +210,8 @@ fn spoil(view: &Arc<View>, files: &crate::support::faulty::Files, at: u64, bytes
     file.sync().unwrap();
 }
 
-/// A level that fails is told by `wait`, and the others go on; it gets the next revision whose turn it is.
+/// `wait` reports the failure of a level, and the others go on. The failed level gets the next revision that is due
+/// there.
 #[test]
 fn a_level_that_fails_harms_no_other() {
     for (ranks, failing) in [(1, 1), (2, 1), (3, 2)] {
@@ -238,8 +239,8 @@ fn a_level_that_fails_harms_no_other() {
     }
 }
 
-/// That the nearest level did not get a revision is told once: the wait after it, and the close, told the same of the farther
-/// ones, which had been fed from there.
+/// Story: `wait` reported that the nearest level did not get a revision. The next wait, and the close, reported the
+/// same for the farther levels, which are fed from there.
 #[test]
 fn what_the_nearest_level_did_not_get_is_told_once() {
     for ranks in [1, 3] {
@@ -252,7 +253,7 @@ fn what_the_nearest_level_did_not_get_is_told_once() {
                     views[rank][0].fails_in(3, Failure::Full);
                 }
                 program.fill(&mut session, Mark { run: 1, step: 2 }, BYTES)?;
-                // An I/O thread may meet the full device before all is staged: that rank is told here, too.
+                // An I/O thread may meet the full device before all data is staged. That rank gets the error here, too.
                 if let Err(error) = session.checkpoint() {
                     assert_eq!(error.kind(), ErrorKind::DiskFull);
                 }
@@ -264,7 +265,7 @@ fn what_the_nearest_level_did_not_get_is_told_once() {
     }
 }
 
-/// A level that a wait does not name stands still meanwhile, and the wait returns; a wait for that one does not.
+/// One level stands still. A wait for another level returns; a wait for this level does not.
 #[test]
 fn a_wait_for_one_level_waits_for_that_alone() {
     for ranks in [1, 2] {
@@ -296,7 +297,7 @@ fn a_wait_for_one_level_waits_for_that_alone() {
                 session.wait_for(LevelKind::Memory)?;
                 session.wait_for(LevelKind::Disk)?;
                 first(&|| assert_eq!(newest(), [2, 2, 1]));
-                // Those before it go on, and it is still waited for.
+                // The nearer levels go on while the far one still stands.
                 save(&mut program, &mut session, 1, 3, false)?;
                 session.wait_for(LevelKind::Disk)?;
                 first(&|| {
@@ -311,7 +312,7 @@ fn a_wait_for_one_level_waits_for_that_alone() {
     }
 }
 
-/// What a level did not get is told by a wait for that level, once, and not by one for another.
+/// A wait for the failed level reports the failure once. A wait for another level does not.
 #[test]
 fn a_wait_for_one_level_tells_what_that_one_did_not_get() {
     for (ranks, failing) in [(1, 1), (2, 2), (3, 1)] {
@@ -338,11 +339,12 @@ fn a_wait_for_one_level_tells_what_that_one_did_not_get() {
     }
 }
 
-/// What the nearest level did not get, no farther one has either. That was told of the farther one with the same words twice.
+/// If the nearest level did not get a revision, no farther one has it either. Story: the error of the farther level had
+/// the same words twice.
 #[test]
 fn a_level_that_is_fed_from_one_that_failed_tells_once_that_the_revision_was_not_saved() {
     let of_farther = AtomicUsize::new(0);
-    // The first ones write what is staged, the last ones sync and publish it.
+    // The first writes write the staged data, the last ones sync and publish it.
     for write in 1..=8 {
         let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1)], ranks: 1 };
         let views = levels.views();
@@ -385,7 +387,7 @@ fn a_wait_for_a_level_that_is_not_there_is_refused() {
         .unwrap();
 }
 
-/// Checkpoints do not wait for a level that stands still, and it is fed from blocks that stay where they are meanwhile.
+/// Checkpoints do not wait for a level that stands still. The level reads blocks that stay in place meanwhile.
 #[test]
 fn a_level_that_is_busy_is_passed_over() {
     for ranks in [1, 2] {
@@ -418,7 +420,8 @@ fn a_level_that_is_busy_is_passed_over() {
     }
 }
 
-/// All processes end at some operation on some level: what was acknowledged on a level that is left comes back.
+/// All processes end at some operation on some level. An acknowledged revision comes back if a level that has it is
+/// left.
 #[test]
 fn a_kill_at_any_moment_loses_nothing_that_is_left() {
     for seed in 0..often(25, 150) {
@@ -442,7 +445,7 @@ fn killed(seed: u64) -> Checked<()> {
     levels.media[0].1 = 1;
     levels.media.truncate(random.usize(2..=3));
     let pace: Vec<u64> = levels.media.iter().map(|(_, every, _)| u64::from(*every)).collect();
-    // The newest step that all ranks know to be complete, by level.
+    // For each level, the newest step that all ranks know to be complete.
     let mut acknowledged = vec![0; pace.len()];
     let mut step = 0;
     for run in 1..=3 {
@@ -452,7 +455,7 @@ fn killed(seed: u64) -> Checked<()> {
         let waits: Vec<bool> = (0..8).map(|_| random.bool()).collect();
         let told = std::sync::Mutex::new(vec![Vec::new(); ranks]);
         let begins = step;
-        // What ends it is the death of a device, and no wonder.
+        // The death of a device ends the job, so an error is no surprise.
         let _ = levels.job_by(&views, |rank, mut program, mut session| {
             program.restore(&mut session).map_err(Trouble::from)?;
             let mut all_are_idle = true;
@@ -463,14 +466,14 @@ fn killed(seed: u64) -> Checked<()> {
                     session.wait()?;
                     told.lock().unwrap()[rank].push((number, step, all_are_idle));
                 }
-                // One that is busy is passed over.
+                // A busy level is passed over.
                 all_are_idle = *waits;
             }
             Ok(())
         });
         step += 8;
         let told = told.into_inner().unwrap();
-        // `wait` has returned on one rank: complete on all levels that it went to.
+        // `wait` has returned on one rank, so the revision is complete on all levels that it went to.
         for (number, step, all_were_idle) in told.into_iter().flatten() {
             for (level, every) in pace.iter().enumerate() {
                 if level == 0 || (number % every == 0 && all_were_idle) {
@@ -482,7 +485,7 @@ fn killed(seed: u64) -> Checked<()> {
         levels = levels.without(&gone);
         gone.iter().for_each(|level| acknowledged[*level] = 0);
         if random.bool() {
-            // The power fails beside: what is durable is left, and what is not, or a part of it.
+            // The power fails as well. Durable data is left; other data is lost, or a part of it.
             for (medium, ..) in &mut levels.media {
                 *medium = medium.lose_power(Loss::Everything);
             }
@@ -499,8 +502,8 @@ fn killed(seed: u64) -> Checked<()> {
     Ok(())
 }
 
-/// A level has room for as many shards as there are at once, and little more: its portions are made anew where they grow.
-/// Farther levels did not, and got nothing any more once the state had grown.
+/// A level has room for its shards and little more, and makes new portions when they grow. Story: farther levels did
+/// not, and got no revision any more once the state had grown.
 #[test]
 fn levels_grow_with_the_state() {
     for ranks in [1, 2] {
@@ -530,7 +533,8 @@ fn levels_grow_with_the_state() {
     }
 }
 
-/// A node is lost with its memory: what the other one held is worth nothing alone, and the next level has an older revision.
+/// A node is lost with its memory. The shards of the other node are useless alone, and the next level has an older
+/// revision.
 #[test]
 fn memory_goes_with_its_node() {
     let shared = Medium::new(true);
@@ -562,22 +566,22 @@ fn memory_goes_with_its_node() {
         });
         came.map(|()| found.into_inner().unwrap())
     };
-    // Both are there: the newest, from memory.
+    // Both nodes are there: memory has the newest revision.
     let there = came_back([nodes[0].end_processes(), nodes[1].end_processes()]).unwrap();
     assert!(there.iter().all(|(_, revision, skipped)| *revision == 5 && skipped.is_empty()), "{there:?}");
-    // One is lost.
+    // One node is lost.
     let left = came_back([nodes[0].end_processes(), Medium::new(true)]).unwrap();
     assert!(left.iter().all(|(_, revision, _)| *revision == 4), "{left:?}");
     assert!(
         left.iter().all(|(.., skipped)| skipped.iter().any(|what| what.contains("went with the nodes"))),
         "{left:?}"
     );
-    // The ranks run where the others ran: each has what the other needs.
+    // The ranks have changed places: each node has the shards of the other rank.
     let swapped = came_back([nodes[1].end_processes(), nodes[0].end_processes()]).unwrap();
     assert!(swapped.iter().all(|(_, revision, skipped)| *revision == 5 && skipped.is_empty()), "{swapped:?}");
 }
 
-/// Whoever asks for a checkpoint may be about to end the job: it goes to all levels, whatever their pace.
+/// The job may end right after a requested checkpoint, so this one goes to all levels, whatever their pace.
 #[test]
 fn a_checkpoint_that_was_asked_for_goes_to_all_levels() {
     let signal = Signal::named("USR1").unwrap();
@@ -610,7 +614,8 @@ fn a_checkpoint_that_was_asked_for_goes_to_all_levels() {
             save(&mut program, &mut session, 1, step, true).map_err(Trouble::why).unwrap();
             assert_eq!(on_pfs(), there, "every {every}, at step {step}");
         }
-        // A checkpoint that came before the signal was heard of, and went to the nearest level alone, is no answer.
+        // An unrequested checkpoint, before the session has noticed the signal, goes to the nearest level alone and
+        // does not answer the request.
         signal_hook::low_level::raise(signal.number()).unwrap();
         save(&mut program, &mut session, 1, 4, true).map_err(Trouble::why).unwrap();
         assert_eq!(on_pfs(), 1, "every {every}");

@@ -22,7 +22,7 @@ fn a_layout_larger_than_any_file_is_refused_by_name() {
     assert_eq!(errors, [ErrorKind::DiskFull; 2]);
 }
 
-/// 16 bytes for each block that was announced, and the shard's list only as long as it became: not as it might have.
+/// The record has 16 bytes for each announced block, and the list of the actual shard, not of the largest possible one.
 #[test]
 fn the_record_beside_the_pool_is_as_small_as_the_guide_says() {
     let (folder, pools) = (TempDir::new().unwrap(), TempDir::new_in("/dev/shm").unwrap());
@@ -41,7 +41,7 @@ fn the_record_beside_the_pool_is_as_small_as_the_guide_says() {
     session.close().unwrap();
 }
 
-/// A job whose space was removed saves nothing, and said that it did.
+/// Story: the space of a job was removed. The job saved nothing, and said that it did.
 #[test]
 fn a_space_that_was_removed_is_missed() {
     let folder = TempDir::new().unwrap();

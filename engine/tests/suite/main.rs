@@ -1,5 +1,5 @@
-//! All tests of the engine that can share a process, as one program: it is compiled and linked once. What sets a limit
-//! of its process, or switches the whole of it, is a file of its own beside this folder.
+//! All tests of the engine that can share a process, as one program: it is compiled and linked once. A test that sets a
+//! limit of its process, or switches the whole of it, is a file of its own beside this folder.
 
 #[macro_use]
 #[path = "../support/mod.rs"]

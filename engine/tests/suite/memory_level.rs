@@ -25,12 +25,12 @@ use std::{
 use tempfile::TempDir;
 
 const RANKS: usize = 2;
-/// The step whose revision a job is killed in: memory that is written anew by then is freed by roots before.
+/// The job is killed in the revision of this step. By then it writes again to memory that earlier roots have freed.
 const LAST: u64 = 4;
-/// More than one part of what is hashed at a time.
+/// More bytes than Mainstay hashes at a time.
 const BYTES: usize = 5_000_000;
 
-/// The memory of a node, with its pools, and the space behind it.
+/// The memory of a node with its pools, and the space behind it.
 struct Place(TempDir);
 
 impl Place {
@@ -63,7 +63,7 @@ impl Place {
         })
     }
 
-    /// The step that all ranks come back to, with what they were told.
+    /// The restored step, equal on all ranks.
     fn restored(&self, ranks: usize) -> Option<u64> {
         let restored = self.job(ranks, |_, mut program, mut session| {
             let mark = program.restore(&mut session).unwrap();
@@ -74,7 +74,7 @@ impl Place {
         restored[0]
     }
 
-    /// The files of layouts in memory.
+    /// The layout files in memory.
     fn layouts(&self) -> Vec<String> {
         let names =
             fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -83,14 +83,14 @@ impl Place {
         layouts
     }
 
-    /// The memory that lies in files of pools.
+    /// The memory that the files of pools take.
     fn pool_bytes(&self) -> u64 {
         let files = fs::read_dir(self.path("pools")).unwrap();
         files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum()
     }
 }
 
-/// A session of a program that has memory at `folder` as its nearest level, and a space behind it to which nothing goes.
+/// Opens a session with memory in `folder` as its nearest level, and a space behind it that takes no revision.
 fn begin(group: Box<dyn Group>, folder: &Path, memory: Arc<dyn Device>, capture: Capture) -> (Program, Session) {
     let mut program = Program::new(group.rank());
     let space: Arc<dyn Device> = Arc::new(Disk::existing(&folder.join("space")));
@@ -113,7 +113,8 @@ fn what_is_saved_lies_in_the_portions_alone() {
     for (ranks, capture) in [(1, Capture::Whole), (3, Capture::Whole), (2, Capture::Incremental)] {
         let place = Place::new();
         place.job_with(ranks, capture, |rank, mut program, mut session| {
-            // Of each size several, as each goes to other blocks than the one before; and the last lie in a larger layout.
+            // Several revisions of each size, because each goes to other blocks than the last. The large ones need a
+            // larger layout.
             for (step, bytes) in (1..).zip([BYTES, BYTES, BYTES - 3, BYTES, 3 * BYTES, 3 * BYTES, 1]) {
                 save(&mut program, &mut session, step, bytes + rank);
                 // The tables of the pool, and a record for each rank.
@@ -131,7 +132,7 @@ fn what_is_saved_lies_in_the_portions_alone() {
     }
 }
 
-/// The first checkpoint made them, and waited for memory that nobody had touched.
+/// Story: the first checkpoint made the portions, and waited for memory that nobody had touched.
 #[test]
 fn a_restore_makes_the_portions_for_what_is_protected() {
     for (ranks, protected) in [(1, BYTES), (3, BYTES), (1, 10), (3, 10)] {
@@ -143,7 +144,7 @@ fn a_restore_makes_the_portions_for_what_is_protected() {
             assert_eq!(made.len(), ranks);
             save(&mut program, &mut session, 1, BYTES);
             session.wait().unwrap();
-            // Those that are too small are gone: nothing lay there, and there might be no room for both.
+            // Portions that are too small are removed: they have no revision, and there might be no room for both.
             let now = place.layouts();
             assert_eq!((now == made, now.len()), (protected == BYTES, ranks), "{made:?}, then {now:?}");
             session.close().unwrap();
@@ -152,8 +153,8 @@ fn a_restore_makes_the_portions_for_what_is_protected() {
     }
 }
 
-/// A job is killed at every write of a revision: what was staged when it was killed is completed by the next start, from
-/// the blocks where it was staged.
+/// A job is killed at some writes of a revision. The next start completes the staged data from the blocks where it was
+/// staged.
 #[test]
 fn what_was_staged_in_memory_survives_a_kill() {
     for capture in ["whole", "incremental"] {
@@ -162,7 +163,8 @@ fn what_was_staged_in_memory_survives_a_kill() {
     }
 }
 
-/// Whether a job that is killed after so many writes of its last revision leaves the completing to the next start.
+/// Runs a job that is killed after so many writes of its last revision. Returns whether the next start had to complete
+/// that revision.
 fn is_completed(writes: u64, capture: &str) -> bool {
     let place = Place::new();
     let job = Command::new(env::current_exe().unwrap())
@@ -177,7 +179,7 @@ fn is_completed(writes: u64, capture: &str) -> bool {
     let published = SpaceSurvey::open(&place.path("memory")).unwrap().newest().map(|newest| newest.key.number);
     let staged = place.path("staged").exists();
     let restored = place.restored(RANKS).unwrap();
-    // All may have been staged, and nobody could say so any more.
+    // All data may have been staged without a record of it.
     assert!(restored == LAST || restored == LAST - 1 && !staged, "{restored} after {writes} writes");
     assert_eq!(place.pool_bytes(), 0, "after {writes} writes something is left of the pool");
     assert_eq!(place.restored(RANKS), Some(restored), "and again");
@@ -207,7 +209,7 @@ fn job_that_is_killed() {
         save(&mut program, &mut session, LAST, BYTES);
         together.wait();
         if rank == 0 {
-            // Nobody ends the process before it is said.
+            // The process must not end before this file exists.
             fs::write(folder.join("staged"), "").unwrap();
             raise(Signal::SIGKILL).unwrap();
         }
@@ -216,7 +218,7 @@ fn job_that_is_killed() {
     bounded("a job that is killed", || run(RANKS, rank));
 }
 
-/// Has this thread, and those that it starts, see the control groups that `folder` tells of; whether it may.
+/// This thread, and those that it starts, see the control groups in `folder`. Returns false if that is not permitted.
 #[expect(unsafe_code, reason = "calls of the system")]
 fn sees_control_groups(folder: &Path) -> bool {
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
@@ -230,7 +232,8 @@ fn sees_control_groups(folder: &Path) -> bool {
     is_apart && mount(&root, &root, libc::MS_REC | libc::MS_PRIVATE) && mount(&folder, &groups, libc::MS_BIND)
 }
 
-/// Files in memory count for the control group, whose limit the system keeps by a kill: it came within the restore.
+/// Files in memory count for the control group, and the system kills a job above the limit. Story: the kill came within
+/// the restore.
 #[test]
 fn a_control_group_without_room_is_told_by_the_restore() {
     const LIMIT: &str = "9000000\n";

@@ -14,12 +14,12 @@ use std::{
 };
 
 const BYTES: usize = 4 << 20;
-/// What each portion takes besides: roots, catalogues, manifests and hashes, and the record of what is staged. All of them
-/// together take less than another shard.
+/// The further memory of each portion: roots, catalogues, manifests and hashes, and the record of staged data. All of
+/// these together take less than another shard.
 const BESIDE: u64 = BYTES as u64 / 8;
 const STEPS: u64 = 4;
 
-/// The memory of the files below `folder`, of which some may go meanwhile.
+/// The memory of the files below `folder`. Some may be removed meanwhile.
 fn taken(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let of = |path: &Path| match fs::symlink_metadata(path) {
@@ -29,7 +29,8 @@ fn taken(folder: &Path) -> u64 {
     entries.flatten().map(|entry| of(&entry.path())).sum()
 }
 
-/// The most that a job on `copies` nodes, with one rank on each, has in memory at its checkpoints and after them.
+/// The largest amount of memory that a job uses, at its checkpoints and after them. It runs one rank on each of
+/// `copies` nodes.
 fn most_taken(copies: u32, keep: u32, feeds: usize) -> u64 {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let (nodes, farther) = (folder.path().join("nodes"), tempfile::tempdir().unwrap());
@@ -78,7 +79,7 @@ fn a_memory_level_takes_the_shards_that_are_kept_saved_and_fed_from() {
         let told = format!("{copies} copies, {keep} kept, {feeds} farther levels: {taken} bytes a rank, not {shards}");
         let beside = BESIDE * u64::from(copies);
         assert!(taken <= shards + beside, "{told}");
-        // All of it is used, or the rule would promise too much.
+        // The job uses all of the advised memory; otherwise the rule would advise too much.
         assert!(taken + beside >= shards, "{told}");
     }
 }

@@ -31,7 +31,7 @@ const CHECKPOINTS: u64 = 9;
 
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What a job of `ranks` ranks in `directory` asked for up to its first checkpoint, and for its further ones.
+/// The operations of a job of `ranks` ranks in `directory`, up to its first checkpoint and for the further ones.
 fn counted(ranks: usize, directory: &Path, config: &Config) -> [Counts; 2] {
     let device = counting(Disk::existing(directory), FileSystem::Other, 0);
     let all = Barrier::new(ranks);
@@ -67,7 +67,7 @@ fn config(stage: Stage, per: Per) -> Config {
     Config { stage, per, pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
-/// Also with more to keep, so that several roots are written for one checkpoint.
+/// The test also keeps more revisions, so that one checkpoint writes several roots.
 #[test]
 fn a_checkpoint_after_the_first_asks_for_no_metadata() {
     for ranks in [1, 4] {
@@ -87,8 +87,8 @@ fn a_checkpoint_after_the_first_asks_for_no_metadata() {
     }
 }
 
-/// With room for keep + 2 revisions every second checkpoint from the fourth on writes a root first, to free blocks; with
-/// room for one more none does.
+/// With room for keep + 2 revisions every second checkpoint from the fourth on writes a root first, to free blocks.
+/// With room for one more revision no checkpoint does.
 #[test]
 fn with_room_for_one_revision_more_a_checkpoint_writes_one_root() {
     let to_free = (4..=CHECKPOINTS).step_by(2).count() as u64;
@@ -98,24 +98,24 @@ fn with_room_for_one_revision_more_a_checkpoint_writes_one_root() {
         let shard = ShardSize::of((size_of_val(&*state.field) + size_of_val(&state.step)) as u64, 0).unwrap();
         reserve(directory.path(), &Reservation::for_shards(&[shard], room), &|_| ()).unwrap();
         let [_, further] = counted(1, directory.path(), &config(Stage::Pool, Per::App));
-        // Before each root what it leads to is synced.
+        // Each root needs one sync before it and one after it.
         assert_eq!(further["sync"], 2 * roots, "room for keep of {room}: {further:?}");
     }
 }
 
-/// In a space that was reserved the first checkpoint asks for none either: all is done at the opening.
+/// In a reserved space the first checkpoint makes no metadata operation either: the opening makes all of them.
 #[test]
 fn in_a_reserved_space_nothing_is_made_by_the_first_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let shards = vec![ShardSize::of(1 << 20, 0).unwrap(); 3];
     reserve(directory.path(), &Reservation::for_shards(&shards, 1), &|_| ()).unwrap();
     let [first, further] = counted(3, directory.path(), &config(Stage::Pool, Per::App));
-    // The probe by which the ranks find each other is all that is made; the lock file has all its blocks.
+    // The job makes only the probe by which the ranks find each other. The lock file has all its blocks already.
     assert_eq!((first["create"], first.get("rename"), first.get("longer")), (1, None, None), "{first:?}");
     assert_eq!(further.keys().copied().collect::<Vec<_>>(), ["sync", "write"], "{further:?}");
 }
 
-/// A disk whose writes wait while it is closed.
+/// A disk on which writes wait while the gate is closed.
 #[derive(Debug, Default)]
 struct Gate {
     is_closed: AtomicBool,
@@ -130,8 +130,8 @@ impl Between for Gate {
     }
 }
 
-/// What is staged in memory for another space is told apart by names: a job that saves costs those nothing that start
-/// beside it, however many ranks it has.
+/// A start recognizes data staged for another space by file names. So a job that saves does not slow a start beside it,
+/// whatever the number of its ranks.
 #[test]
 fn a_start_beside_a_job_that_saves_opens_no_more_than_alone() {
     const RANKS: usize = 3;
@@ -178,7 +178,7 @@ fn a_start_beside_a_job_that_saves_opens_no_more_than_alone() {
         })
     };
     let [alone, beside] = bounded("starts beside a job that saves", starts);
-    // To know whether to wait for the pool, and afterwards: by names.
+    // Two more lists, by names only: before the start knows whether to wait for the pool, and afterwards.
     assert_eq!(beside["list"], alone["list"] + 2, "{beside:?}");
     let rest = |mut counts: Counts| counts.remove("list").map(|_| counts);
     assert_eq!(rest(beside), rest(alone));

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// Where the calls below may stand.
+/// The files that may contain the calls below.
 const SEAM: [&str; 2] = ["engine/src/ground/descriptor.rs", "engine/src/ground/files.rs"];
 
 /// Calls that make a descriptor.
@@ -43,10 +43,12 @@ const CALLS: [&str; 27] = [
     "Command::new",
 ];
 
-/// Calls of the kernel that stand where they are needed, and what they stand in.
+/// System calls that are made where they are needed. A file with one of them passes the descriptor through
+/// `above_standard`.
 const WITHIN: [&str; 2] = ["SYS_userfaultfd", "CLONE_PIDFD"];
 
-/// The command needs no such care: the standard library has the standard descriptors of a Rust program open before `main`.
+/// The command needs no such care: before `main`, the standard library opens the standard descriptors of a Rust
+/// program.
 #[test]
 fn files_are_opened_in_one_place() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -54,7 +56,7 @@ fn files_are_opened_in_one_place() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for path in crates.iter().flat_map(|path| files(path)) {
         let name = path.strip_prefix(root).unwrap().to_str().unwrap();
-        // A child of a snapshot runs where only calls of the kernel may be made; its program has occupied them before.
+        // A child of a snapshot may make only system calls. Its program has occupied the standard descriptors before.
         if SEAM.contains(&name) || name.ends_with("snapshot/clone/child.rs") {
             continue;
         }
@@ -70,7 +72,7 @@ fn files_are_opened_in_one_place() {
     assert!(wrong.is_empty(), "these open files by other calls than those of engine/src/ground/files.rs: {wrong:#?}");
 }
 
-/// Whether the code has these words, and not the end of a longer one.
+/// Whether the code contains these words, and not only the end of a longer one.
 fn is_called(code: &str, call: &str) -> bool {
     let is_end = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
     code.match_indices(call).any(|(at, _)| !is_end(&code[..at]))
@@ -78,7 +80,7 @@ fn is_called(code: &str, call: &str) -> bool {
 
 const TASK: &str = "MAINSTAY_TEST_OPENS";
 
-/// The next line that anybody printed went over the header of the layout, and all revisions were lost.
+/// The next line that the program printed overwrote the header of the layout, and all revisions were lost.
 #[test]
 fn no_file_has_a_standard_descriptor() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -93,7 +95,7 @@ fn no_file_has_a_standard_descriptor() {
 #[ignore = "run by the other test"]
 fn job_without_standard_descriptors() {
     let Some(folder) = env::var_os(TASK).map(PathBuf::from) else { return };
-    // SAFETY: nothing else of this process uses them.
+    // SAFETY: nothing else in this process uses them.
     (0..3).for_each(|descriptor| assert_eq!(0, unsafe { libc::close(descriptor) }));
     let mut found = Vec::new();
     let mut state = vec![7_u8; 300_000];
@@ -133,7 +135,7 @@ fn files_with_standard_descriptors() -> Vec<String> {
     links.filter(|path| path != Path::new("/")).map(|path| path.display().to_string()).collect()
 }
 
-/// As a program does that prints.
+/// Prints as a program does.
 fn print_over_them() {
     let line = [b'x'; 8192];
     // SAFETY: the line outlives the calls.

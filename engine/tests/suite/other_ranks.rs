@@ -1,4 +1,4 @@
-//! Coming back on another number of ranks, and with other boxes of global arrays.
+//! Restores on another number of ranks, and with other boxes of global arrays.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{
@@ -23,7 +23,7 @@ fn small() -> Config {
     Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
-/// Runs `work` as so many ranks on the space; what each returned.
+/// Runs `work` on `ranks` ranks of the space. Returns the results by rank.
 fn job<T: Send>(space: &Path, ranks: usize, work: impl Fn(usize, &mut Session) -> T + Sync) -> Vec<T> {
     in_sessions(space, ranks, &small(), work)
 }
@@ -33,7 +33,7 @@ fn bytes_region(name: &str, memory: &mut [u8]) -> Region {
     unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
 }
 
-/// Cuts the box into `count` at random.
+/// Cuts the box into `count` parts at random.
 pub(super) fn cut(whole: Vec<Range<u64>>, count: usize, random: &mut fastrand::Rng) -> Vec<Vec<Range<u64>>> {
     let mut boxes = vec![whole];
     while boxes.len() < count {
@@ -47,7 +47,7 @@ pub(super) fn cut(whole: Vec<Range<u64>>, count: usize, random: &mut fastrand::R
     boxes
 }
 
-/// `ls` said that the last job had died: the portions of the older layout had its lineage, and nobody ended them.
+/// `ls` reported that the last job had died: the portions of the older layout had its lineage, and no rank ended them.
 #[test]
 fn a_job_of_another_number_of_ranks_that_saves_nothing_ends_in_order() {
     for per in [Per::App, Per::Node, Per::Rank] {
@@ -69,8 +69,8 @@ fn a_job_of_another_number_of_ranks_that_saves_nothing_ends_in_order() {
     }
 }
 
-/// Whatever boxes a global array was saved in, and whatever it is asked for in: every cell comes back. Some
-/// boxes are empty, and some ranks save two arrays.
+/// Any saved boxes of a global array come back as any other boxes, with every cell. Some boxes are empty, and some
+/// ranks save two arrays.
 #[test]
 fn any_boxes_come_back_as_any_other_boxes() {
     let mut random = fastrand::Rng::with_seed(21);
@@ -108,7 +108,7 @@ fn any_boxes_come_back_as_any_other_boxes() {
     }
 }
 
-/// With a file a rank each had only its own open until the space was opened anew.
+/// With a file for each rank, each rank had only its own file open until the space was opened anew.
 #[test]
 fn other_boxes_come_back_in_the_session_that_saved_them() {
     for per in [Per::App, Per::Node, Per::Rank] {
@@ -129,7 +129,7 @@ fn other_boxes_come_back_in_the_session_that_saved_them() {
     }
 }
 
-/// Saves rows 0..4 on rank 0 and 2..6 on rank 1, with other values in the rows that both have.
+/// Saves rows 0..4 on rank 0 and 2..6 on rank 1, with different values in the rows that both have.
 #[test]
 fn a_cell_that_several_have_saved_comes_from_the_lowest() {
     let folder = TempDir::new().unwrap();
@@ -151,8 +151,8 @@ fn a_cell_that_several_have_saved_comes_from_the_lowest() {
     }
 }
 
-/// Saved by one rank, started with four by mistake: each went on with rank 0's part and computed on. Four parts that were alike by
-/// chance came back on any number, and were refused a step later.
+/// One rank saved, and the job was started with four by mistake: each went on with rank 0's part and computed on. Four
+/// parts that were equal by chance came back on any number of ranks, and were refused a step later.
 #[test]
 fn what_each_rank_has_for_itself_comes_back_on_no_other_number_of_ranks() {
     for (before, after) in [(1, 4), (4, 1), (2, 3)] {
@@ -182,7 +182,7 @@ fn what_each_rank_has_for_itself_comes_back_on_no_other_number_of_ranks() {
                 assert_eq!((step, part), ([1; 16], [1; 17]), "{before} to {after}");
                 session.unprotect(name).unwrap();
             }
-            // It is left for those who divide the shards themselves, and nobody has to ask for it.
+            // The data stays for programs that divide the shards themselves, and nothing has to ask for it.
             session.restore().unwrap().unwrap();
             assert_eq!(step, [7; 16]);
             session.bring_shards(&[0]).unwrap();
@@ -192,7 +192,7 @@ fn what_each_rank_has_for_itself_comes_back_on_no_other_number_of_ranks() {
     }
 }
 
-/// Each rank's error of a restore with what `protect` protects, on a space that two ranks have saved.
+/// Each rank's error of a restore with the regions that `protect` protects, on a space that two ranks have saved.
 fn refused(
     save: impl Fn(usize, &mut Session) + Sync,
     ranks: usize,
@@ -242,7 +242,7 @@ fn cells_that_nobody_saved_are_named_with_their_box() {
     };
     let words = ["region \"u\"", "box [0..6, 0..8]", "cells [3..4, 0..8]", "revision 1", "saved by 2 ranks"];
     says(&refused(hole, 1, slab("u", &[6, 8], 1)), ErrorKind::RegionMissing, &words);
-    // As many ranks, other boxes: the one that asks for the hole speaks for all.
+    // The same number of ranks, other boxes: the rank that asks for the hole speaks for all.
     let errors = refused(hole, 2, slab("u", &[6, 8], 2));
     says(&errors, ErrorKind::RegionMissing, &["box [3..6, 0..8]", "cells [3..4, 0..8]"]);
 }
@@ -261,12 +261,13 @@ fn another_global_shape_or_type_is_refused_with_both() {
         _ => plain("u", |_| vec![1; 192])(rank, session),
     };
     says(&refused(mixed, 1, slab("u", &[6, 8], 1)), ErrorKind::RegionChanged, &["192 bytes by rank 1"]);
-    // What was no box cannot become one on another number.
+    // A region that was no box cannot become one on another number of ranks.
     let errors = refused(plain("u", |_| vec![1; 384]), 1, slab("u", &[6, 8], 1));
     says(&errors, ErrorKind::RegionChanged, &["384 bytes", "6 x 8 at 0, 0"]);
 }
 
-/// Whoever says so, the program that saved or the one that restores; where the region lies is asked anew each time, and it may move.
+/// Either the saving or the restoring program declares it. Each time the restore asks anew for the region's address,
+/// and the region may move.
 #[test]
 fn what_is_said_to_be_the_same_comes_back_on_any_number_of_ranks() {
     for (before, after) in [(1, 4), (4, 1), (3, 2)] {
@@ -283,7 +284,7 @@ fn what_is_said_to_be_the_same_comes_back_on_any_number_of_ranks() {
                 let (mut table, mut moved) = (vec![3; 9000], vec![4; 5000]);
                 protect(session, &mut table, saver);
                 session.checkpoint().unwrap();
-                // It is the same still where it lies elsewhere, and has another size.
+                // The region stays the same data after it has moved and has another size.
                 session.move_region(bytes_region("table", &mut moved)).unwrap();
                 session.checkpoint().unwrap();
                 session.wait().unwrap();
@@ -298,7 +299,8 @@ fn what_is_said_to_be_the_same_comes_back_on_any_number_of_ranks() {
     }
 }
 
-/// Nothing is filled where ranks had other bytes of what is said to be the same; on as many ranks each gets its own.
+/// If ranks saved different bytes of such a region, nothing is filled. On the same number of ranks each rank gets its
+/// own bytes.
 #[test]
 fn what_is_said_to_be_the_same_and_is_not_is_refused_with_the_rank() {
     let says_same = |bytes: &'static (dyn Fn(usize) -> Vec<u8> + Sync)| {
@@ -333,7 +335,7 @@ fn a_box_is_not_the_same_on_all_ranks() {
         session.protect(bytes_region("v", bytes)).unwrap();
         session.same_on_all_ranks("v").unwrap();
         let place = PlaceInWhole { global_shape: vec![384], offset: vec![0] };
-        // SAFETY: it is leaked.
+        // SAFETY: the memory is leaked.
         let placed = unsafe { Region::placed("v", bytes.as_mut_ptr(), ElementType::Bytes, &[192], place) }.unwrap();
         says(&[session.move_region(placed).unwrap_err()], ErrorKind::InvalidArgument, &["memory of \"v\"", "box"]);
     });
@@ -372,7 +374,7 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
             let restored = session.restore().unwrap().unwrap();
             assert_eq!(memory.0, state(0).0);
             assert!(rank > 0 || memory.1 == [9; 10]);
-            // Notes are those of rank 0; streams are nobody's.
+            // Notes come from rank 0; streams belong to no rank.
             assert_eq!(restored.notes["rank"], "0");
             let error = session.streams().unwrap_err();
             says(
@@ -385,7 +387,7 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
     }
 }
 
-/// A job that was on one rank for a while goes on as many. What rank 0 alone protects is rank 0's.
+/// A job that ran on one rank for a while goes on with several. Regions that only rank 0 protects stay with rank 0.
 #[test]
 fn a_job_of_one_rank_goes_on_on_many() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -436,7 +438,8 @@ fn what_is_no_box_and_in_doubt_is_refused_with_its_name_and_both_numbers() {
     says(&errors, ErrorKind::RegionMissing, &["region \"u\"", "not protected", "or open another space"]);
 }
 
-/// Rank 0's table of a job of four is cut back by one of two; so is rank 3's, whoever names it.
+/// After a job of four ranks, one of two ranks cuts back rank 0's table. It also cuts back rank 3's table, on any rank
+/// that names it.
 #[test]
 fn output_files_go_back_with_whoever_names_them() {
     let folder = TempDir::new().unwrap();
@@ -459,7 +462,7 @@ fn output_files_go_back_with_whoever_names_them() {
     assert_eq!(lengths, [10, 30, 30, 13]);
 }
 
-/// A job of other ranks goes on in the same space, and each later number finds what the one before saved.
+/// A job with another number of ranks goes on in the same space. Each later job finds the revisions of the one before.
 #[test]
 fn jobs_of_ever_other_numbers_go_on_in_one_space() {
     let folder = TempDir::new().unwrap();
@@ -483,8 +486,8 @@ fn jobs_of_ever_other_numbers_go_on_in_one_space() {
     }
 }
 
-/// As many ranks as before with boxes of other sizes, so that a shard needs more than its portion: a new layout, as for
-/// another number of ranks, and the old one goes. It was PORTION_TOO_SMALL.
+/// The same number of ranks with boxes of other sizes, so a shard needs more than its portion. The job makes a new
+/// layout, as for another number of ranks, and removes the old one. This was PORTION_TOO_SMALL.
 #[test]
 fn larger_boxes_on_as_many_ranks_go_to_a_new_layout() {
     let folder = TempDir::new().unwrap();
@@ -518,7 +521,7 @@ fn larger_boxes_on_as_many_ranks_go_to_a_new_layout() {
     }
 }
 
-/// Saves a revision of a global array, as ranks that have `rows` of it, after what the last job saved has come back.
+/// Restores the last job's revision, and saves one more, of a global array with `rows` on each rank.
 fn goes_on(space: &Path, rows: &[Range<u64>], run: u64, gives_up: bool) {
     job(space, rows.len(), |rank, session| {
         let mut part = Part::new(&[12, 7000], vec![rows[rank].clone(), 0..7000]);
@@ -541,8 +544,8 @@ fn layouts_in(space: &Path) -> usize {
     SpaceSurvey::open(space).unwrap().layouts.len()
 }
 
-/// A layout for as many ranks is there, and is too small for what these get of what others have saved: it was
-/// PORTION_TOO_SMALL.
+/// A layout for the same number of ranks exists. It is too small for the data that these ranks get of the others'
+/// shards: this was PORTION_TOO_SMALL.
 #[test]
 fn what_other_ranks_saved_goes_on_though_a_layout_has_no_room_for_it() {
     let folder = TempDir::new().unwrap();
@@ -555,7 +558,7 @@ fn what_other_ranks_saved_goes_on_though_a_layout_has_no_room_for_it() {
     assert_eq!(layouts_in(folder.path()), 1);
 }
 
-/// A job had made a layout for its boxes and saved nothing there. One with boxes as they are saved found no room in it.
+/// A job had made a layout for its boxes and saved nothing there. A job with the saved boxes found no room in it.
 #[test]
 fn a_layout_for_other_boxes_that_came_to_nothing_is_in_nobodys_way() {
     let folder = TempDir::new().unwrap();
@@ -568,7 +571,7 @@ fn a_layout_for_other_boxes_that_came_to_nothing_is_in_nobodys_way() {
     assert_eq!(layouts_in(folder.path()), 1);
 }
 
-/// In a shard that is damaged: the next older revision, on all ranks.
+/// If a shard is damaged, all ranks restore the next older revision.
 #[test]
 fn damage_moves_all_ranks_to_the_revision_before() {
     let medium = Medium::new(true);
@@ -587,7 +590,7 @@ fn damage_moves_all_ranks_to_the_revision_before() {
             session.wait().unwrap();
         }
     });
-    // The last byte of the last row, in whichever block it is.
+    // The last byte of the last row, in whichever block it is stored.
     let device = Faulty(medium.view());
     let name = device.list().unwrap().into_iter().find(|name| name.starts_with("layout-")).unwrap();
     let file = device.open(&name, Access::Write).unwrap();

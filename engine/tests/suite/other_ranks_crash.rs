@@ -15,10 +15,10 @@ use std::{collections::BTreeSet, path::Path, sync::Mutex};
 use tempfile::TempDir;
 
 const BEFORE: usize = 4;
-/// Eleven rows: no number of ranks but eleven gets equal parts.
+/// Eleven rows: only eleven ranks get equal parts.
 const GLOBAL: [u64; 2] = [11, 301];
 
-/// `pools`: a place of this test's own, as all media have one name.
+/// `pools`: a place of this test's own, because all media have the same name.
 fn config(keep: u32, stage: Stage, pools: &Path) -> Config {
     Config {
         pool_directory: pools.to_owned(),
@@ -32,10 +32,10 @@ fn config(keep: u32, stage: Stage, pools: &Path) -> Config {
     }
 }
 
-/// What a job of other ranks did after one of four had saved steps 1 and 2 and ended.
+/// The operations of a job with other ranks, after a job of four had saved steps 1 and 2 and ended.
 struct Recorded {
     medium: Medium,
-    /// Where the second job begins.
+    /// The first operation of the second job.
     from: usize,
     acknowledged: Vec<(usize, Mark)>,
 }
@@ -72,8 +72,8 @@ fn record(ranks: usize, config: &Config) -> Checked<Recorded> {
     Ok(Recorded { medium, from, acknowledged: acknowledged.into_inner().unwrap() })
 }
 
-/// A job of `ranks` ranks finds a revision not older than `floor`, the same on all, saves one more and ends;
-/// another, of `then` ranks, finds that.
+/// A job of `ranks` ranks finds a revision not older than `floor`, the same on all ranks. It saves one more and ends.
+/// Another job, of `then` ranks, finds that one.
 fn recover(medium: &Medium, ranks: usize, then: usize, config: &Config, floor: Option<Mark>) -> Checked<()> {
     let next = Mark { run: 9, step: 1 };
     let found = Mutex::new(BTreeSet::new());
@@ -110,7 +110,7 @@ fn everywhere(ranks: usize, keep: u32, stage: Stage, seeds: u64, stride: usize) 
         }
         let floor = recorded.acknowledged.iter().filter(|(at, _)| *at <= point).map(|(_, mark)| *mark).max();
         for loss in losses(&durable, point, seeds) {
-            // By turns with the number that saved first and the one that went on.
+            // Alternates between the number of ranks that saved first and the number that went on.
             let (first, then) = if cases % 2 == 0 { (ranks, BEFORE) } else { (BEFORE, ranks) };
             cases += 1;
             let files = durable.image(loss);
@@ -146,7 +146,7 @@ fn a_crash_of_any_job_of_other_ranks_with_many_losses() {
     }
 }
 
-/// The old layout stays for as long as it holds what is kept, and goes once it does not.
+/// The old layout stays as long as it has a revision that is kept, and is then removed.
 #[test]
 fn the_old_layout_goes_once_the_new_one_has_what_is_kept() {
     let pools = TempDir::new_in("/dev/shm").unwrap();

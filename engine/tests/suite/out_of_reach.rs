@@ -1,5 +1,6 @@
-//! Data out of reach of a job. A start without the disks of the nodes is refused as long as they were told to have
-//! something newer than all that is left, unless it is told otherwise. What a rollback did not see does not come back.
+//! Data out of reach of a job. A start without the disks of the nodes is refused if the disks are known to have a
+//! revision newer than all that is left, unless `disk_lost` accepts the loss. Revisions that a rollback did not see do
+//! not come back.
 
 use crate::support::{
     bounded,
@@ -21,10 +22,10 @@ use std::{
 use tempfile::TempDir;
 
 const BYTES: usize = 30_000;
-/// Each rank on a node of its own.
+/// Each rank is on a node of its own.
 const NODES: [usize; 2] = [0, 1];
 
-/// A space, and nodes with memory and disks of their own. The disks get every revision, the space every second.
+/// A space, and nodes with memory and disks of their own. The disks get every revision, the space every second one.
 struct Place {
     folder: TempDir,
     has_disks: bool,
@@ -56,7 +57,7 @@ impl Place {
         self.folder.path().join(format!("disk{node}"))
     }
 
-    /// One rank on each of `nodes`; what each comes to.
+    /// Runs one rank on each of `nodes`. Returns the results by rank.
     fn job<T: Send>(
         &self,
         nodes: &[usize],
@@ -78,7 +79,7 @@ impl Place {
         })
     }
 
-    /// Restores, then saves `steps`; a job that is not to `close` ends as a killed one does.
+    /// Restores, then saves `steps`. Without `close`, the job ends like a killed one.
     fn saves(&self, nodes: &[usize], steps: Range<u64>, close: bool) {
         let end = Barrier::new(nodes.len());
         let saved = self.job(nodes, |rank, mut session| {
@@ -100,7 +101,7 @@ impl Place {
         saved.into_iter().for_each(|saved| saved.unwrap());
     }
 
-    /// The step that all ranks come back to, and what the first was told.
+    /// The step that all ranks restore, and the output for the first rank.
     fn restored(&self, nodes: &[usize]) -> (Option<u64>, String) {
         let came = self.job(nodes, |rank, mut session| {
             let mut program = Program::new(rank);
@@ -115,7 +116,7 @@ impl Place {
         came.into_iter().next().unwrap()
     }
 
-    /// Why all ranks are refused, who change nothing that was there.
+    /// The reason that all ranks are refused. They change no existing file.
     fn refused(&self, nodes: &[usize]) -> String {
         let before = self.files();
         let refused = self.job(nodes, |_, session| {
@@ -136,7 +137,7 @@ impl Place {
         told.into_iter().next().unwrap()
     }
 
-    /// What lies in the space and on the levels, but for who opened it last.
+    /// The files in the space and on the levels, without the name of the last opener.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -157,7 +158,7 @@ impl Place {
     }
 }
 
-/// The start went on from revision 2, and saved over what the disks had.
+/// The start went on from revision 2, and overwrote the revisions of the disks.
 #[test]
 fn disks_that_are_gone_refuse_the_start_until_that_is_accepted() {
     for (close, emptied) in [(true, false), (false, false), (false, true)] {
@@ -179,7 +180,7 @@ fn disks_that_are_gone_refuse_the_start_until_that_is_accepted() {
                 assert!(told.contains(word), "no {word:?} in {told}");
             }
         }
-        // On other nodes it is the same, and with the disks back nothing was lost.
+        // On other nodes the result is the same. With the disks back, nothing was lost.
         place.refused(&[2, 3]);
         for node in NODES {
             let _ = fs::remove_dir_all(place.disk(node));
@@ -195,14 +196,14 @@ fn disks_that_are_gone_refuse_the_start_until_that_is_accepted() {
         assert!(step == Some(2) && told.contains("revision 3 is on the level disk"), "{step:?}: {told}");
         assert!(told.contains("accepted as lost"), "{told}");
         place.saves(&NODES, 4..6, true);
-        // Once: nothing is missed any more.
+        // Accepting once is enough: nothing is missed any more.
         place.config.disk_lost = DiskLost::Refused;
         place.lose(Place::memory);
         assert_eq!(place.restored(&NODES).0, Some(5));
     }
 }
 
-/// The first revisions, of which one is on its way to the disks, or there, and nothing anywhere else.
+/// The first revision is on its way to the disks, or on them. No other place has a revision.
 #[test]
 fn disks_that_had_all_there_was_refuse_the_start() {
     let mut place = Place::new();
@@ -218,7 +219,8 @@ fn disks_that_had_all_there_was_refuse_the_start() {
     place.saves(&NODES, 1..3, true);
 }
 
-/// Of one of two disks, which the other's revision lacks: that was refused already, with no way to go on but to move files.
+/// One of two disks was gone, and the other disk's revision lacked its shards. The start was already refused, but the
+/// only way to go on was to move files.
 #[test]
 fn a_disk_that_is_gone_can_be_accepted_as_lost_too() {
     let mut place = Place::new();
@@ -244,7 +246,7 @@ fn what_is_lost_in_memory_alone_or_is_elsewhere_refuses_nothing() {
     place.saves(&NODES, 1..4, false);
     place.lose(Place::memory);
     assert_eq!(place.restored(&NODES).0, Some(3));
-    // The memory has what the disks had.
+    // The memory has the revisions that the disks had.
     place.saves(&NODES, 4..6, false);
     place.lose(Place::disk);
     assert_eq!(place.restored(&NODES).0, Some(5));
@@ -292,7 +294,7 @@ fn fewer_ranks_start_where_all_shards_are_elsewhere() {
     }
 }
 
-/// Nobody wants what a rollback has left out.
+/// No start asks for the revisions that a rollback has left out.
 #[test]
 fn after_a_rollback_or_a_prune_nothing_is_missed() {
     let place = Place::new();
@@ -317,7 +319,8 @@ fn after_a_rollback_or_a_prune_nothing_is_missed() {
     assert_eq!(place.restored(&NODES).0, Some(4));
 }
 
-/// Memory that no directory of the last job leads to, or that lies on another node: what a rollback had not seen there came back.
+/// Memory without a directory of the last job, or on another node: revisions there that a rollback had not seen came
+/// back.
 #[test]
 fn a_rollback_leaves_out_what_it_does_not_see() {
     for is_of_earlier_job in [true, false] {
@@ -326,7 +329,7 @@ fn a_rollback_leaves_out_what_it_does_not_see() {
         place.saves(&NODES, 1..4, false);
         let away = place.memory(1).with_extension("away");
         if is_of_earlier_job {
-            // Its own has nothing newer than the space.
+            // The memory of nodes 2 and 3 has nothing newer than the space.
             place.saves(&[2, 3], 0..0, false);
         } else {
             fs::rename(place.memory(1), &away).unwrap();
@@ -343,7 +346,7 @@ fn a_rollback_leaves_out_what_it_does_not_see() {
             assert!(survey.revisions.iter().all(|revision| revision.key <= to), "{:?}", survey.revisions);
         }
         assert_eq!(place.restored(&NODES).0, Some(2), "of an earlier job: {is_of_earlier_job}");
-        // What is saved from then on does.
+        // Revisions that are saved from then on do come back.
         place.saves(&NODES, 7..8, false);
         assert_eq!(place.restored(&NODES).0, Some(7));
     }

@@ -25,7 +25,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What all ranks have alike, and which lies in every shard.
+/// A region that is equal on all ranks, and is stored in every shard.
 const STEP: [u8; 8] = *b"the step";
 
 fn alike(step: &mut [u8; 8]) -> Region {
@@ -33,7 +33,7 @@ fn alike(step: &mut [u8; 8]) -> Region {
     unsafe { Region::new("step", step.as_mut_ptr(), 8) }.unwrap()
 }
 
-/// Nodes with memory for one's own shards and for copies, and a space that holds nothing.
+/// Nodes with memory for their own shards and for copies, and an empty space.
 struct Nodes {
     memory: Vec<[TempDir; 2]>,
     pfs: TempDir,
@@ -51,7 +51,8 @@ impl Nodes {
         Nodes { memory: (0..count).map(|_| [folder(), folder()]).collect(), pfs: folder() }
     }
 
-    /// Runs a rank on each of the nodes `seats`, all of which end at once; returns how many bytes they sent each other.
+    /// Runs a rank on each of the nodes `seats`, all of which end at once. Returns the number of bytes that they sent
+    /// each other.
     fn job(&self, seats: &[usize], work: impl Fn(usize, &mut Session) + Sync) -> u64 {
         let (sent, end) = (Arc::new(AtomicU64::new(0)), Barrier::new(seats.len()));
         let device = |folder: &TempDir| Arc::new(Disk::make(folder.path()).unwrap()) as Arc<dyn Device>;
@@ -82,7 +83,7 @@ impl Nodes {
         sent.load(Ordering::Relaxed)
     }
 
-    /// Saves the array of these sides, a box of it on each node.
+    /// Saves an array with these sides, with one box on each node.
     fn save(&self, sides: &[u64], boxes: &[Vec<Range<u64>>], mark: Mark) {
         let seats: Vec<usize> = (0..boxes.len()).collect();
         self.job(&seats, |rank, session| {
@@ -95,7 +96,8 @@ impl Nodes {
         });
     }
 
-    /// Has ranks on `seats` restore these boxes, which must be as they were saved; returns how many bytes they sent each other.
+    /// Ranks on `seats` restore these boxes, which must be as they were saved. Returns the number of bytes that they
+    /// sent each other.
     fn restore(
         &self,
         (seats, sides): (&[usize], &[u64]),
@@ -158,7 +160,7 @@ fn whole(sides: &[u64]) -> Vec<Range<u64>> {
     sides.iter().map(|side| 0..*side).collect()
 }
 
-/// The line of so many cells in as many parts of one length.
+/// A line of `cells` cells in `count` parts of equal length.
 fn slabs(cells: u64, count: u64) -> Vec<Vec<Range<u64>>> {
     let slab = |part: u64| cells * part / count..cells * (part + 1) / count;
     (0..count).map(|part| vec![slab(part)]).collect()
@@ -170,7 +172,7 @@ fn all_came(came: Result<Option<Restored>, Error>) -> bool {
     true
 }
 
-/// Whichever node is lost, if any, and however many there are then.
+/// Any node may be lost, or none, and any number of nodes may follow.
 #[test]
 fn any_boxes_come_back_as_any_others_on_other_nodes() {
     let mut random = fastrand::Rng::with_seed(17);
@@ -181,12 +183,12 @@ fn any_boxes_come_back_as_any_others_on_other_nodes() {
         let before = random.usize(2..7);
         let mut seats: Vec<usize> = (0..before).collect();
         if before > 2 {
-            // With the copy on another node nothing is lost.
+            // Nothing is lost, because the copy is on another node.
             seats.remove(random.usize(..before));
         }
         match random.usize(..3) {
             0 => seats.extend(before..before + random.usize(1..4)),
-            // Nobody tells of what lies where no rank is: all must be seen.
+            // No rank reports data on a node without a rank, so every node must have one.
             1 => random.shuffle(&mut seats),
             _ => {}
         }
@@ -197,7 +199,7 @@ fn any_boxes_come_back_as_any_others_on_other_nodes() {
     }
 }
 
-/// Each rank was sent whole shards, also such as it held a copy of.
+/// Each rank got whole shards, even if it held a copy of them.
 #[test]
 fn no_more_of_a_shard_is_sent_than_a_rank_reads() {
     const CELLS: u64 = 1 << 20;
@@ -207,13 +209,13 @@ fn no_more_of_a_shard_is_sent_than_a_rank_reads() {
         nodes.save(&[CELLS], &slabs(CELLS, 4), mark);
         let seats: Vec<usize> = (0..4).filter(|node| *node != lost).collect();
         let sent = nodes.restore((&seats, &[CELLS]), &slabs(CELLS, 3), mark, all_came);
-        // Beside its own shard each rank reads a twelfth, a sixth or a quarter of the array.
+        // Besides its own shard, each rank reads a twelfth, a sixth or a quarter of the array.
         let most = CELLS * 8 / 2 + (64 << 10);
         assert!(sent <= most, "without node {lost}: {sent} bytes, and {most} are needed at most");
     }
 }
 
-/// Changes one bit of the cell in the files below `folder`; returns how often it was there.
+/// Changes one bit of the cell in the files below `folder`. Returns the number of places.
 fn damage(folder: &Path, mark: Mark, cell: u64) -> usize {
     let pattern: Vec<u8> = [cell, cell + 1].iter().flat_map(|number| value(mark, *number).to_le_bytes()).collect();
     let mut found = 0;
@@ -234,8 +236,8 @@ fn damage(folder: &Path, mark: Mark, cell: u64) -> usize {
     found
 }
 
-/// Whoever reads the cell, the owner of the shard, one that has a copy, or one to which parts are sent: the other copy has it
-/// whole.
+/// The reader of the cell may be the owner of the shard, a rank with a copy, or a rank that gets parts. The other copy
+/// has the cell whole.
 #[test]
 fn damage_in_what_is_read_in_part_is_noticed_and_the_other_copy_is_read() {
     const CELLS: u64 = 1 << 16;
@@ -258,13 +260,13 @@ fn damage_in_what_is_read_in_part_is_noticed_and_the_other_copy_is_read() {
             });
             told.into_inner() > 0
         };
-        // One of the two was read.
+        // The rank read one of the two.
         let told = [is_told(0), is_told(1)];
         assert!(told[0] || told[1], "damage in shard {shard} was not told");
     }
 }
 
-/// Nothing wrong comes back where both copies are damaged.
+/// If both copies are damaged, no wrong bytes come back.
 #[test]
 fn damage_in_both_copies_of_what_is_read_in_part_is_an_error() {
     const CELLS: u64 = 1 << 14;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
 
-/// How bytes leave the program: by a stage, or straight into memory that is the nearest level.
+/// The way of bytes out of the program: through a stage, or straight into memory that is the nearest level.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Stage(Stage),
@@ -66,13 +66,13 @@ fn protect(session: &mut Session, name: &str, memory: &mut [u8]) {
     session.protect(region.unwrap()).unwrap();
 }
 
-/// What the streams hold after some pieces; each piece is given to `write` too.
+/// The contents of the streams after some pieces. `write` gets each piece too.
 fn pieces(seed: u64, mut write: impl FnMut(&str, u64, &[u8])) -> BTreeMap<String, Vec<u8>> {
     let (mut random, mut streams) = (fastrand::Rng::with_seed(seed), BTreeMap::<String, Vec<u8>>::new());
     for _ in 0..random.usize(1..200) {
         let name = ["a", "b/c", "d"][random.usize(0..3)];
         let stream = streams.entry(name.to_owned()).or_default();
-        // Mostly one after another, some before, some far behind.
+        // Most pieces follow each other, some come before, some far behind.
         let offset = match random.u8(0..8) {
             0 => random.usize(0..=stream.len()),
             1 => stream.len() + random.usize(0..10_000),
@@ -125,7 +125,7 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
             assert_eq!(session.written_bytes(name).unwrap(), bytes, "{case}: {name}");
         }
         assert_eq!(session.checkpoint().unwrap(), round, "{case}");
-        // Whatever the program does now must not be found.
+        // The program's later writes must not be found.
         large.fill(0xee);
         small.fill(0xee);
     }
@@ -138,8 +138,8 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
     ["large", "small"].iter().for_each(|name| session.unprotect(name).unwrap());
 }
 
-/// Where a part of a piece was laid before what lies under it, as zeros and what an older revision has are, and what goes past the
-/// buffers, older bytes came back.
+/// Older bytes came back if a part of a piece was stored before the part below it. This happened to zeros, to blocks of
+/// an older revision, and to pieces that bypass the buffers.
 #[test]
 fn what_is_written_twice_is_what_was_written_last() {
     let captures = [Capture::Whole, Capture::Incremental, Capture::IncrementalSnapshot];
@@ -169,7 +169,7 @@ fn what_is_written_twice_is_what_was_written_last() {
     }
 }
 
-/// A piece of a short stream, mostly of whole blocks: of zeros, of what lay there `before`, and of other bytes.
+/// A piece of a short stream, mostly of whole blocks: zeros, the bytes that were there `before`, and other bytes.
 fn overlapping(random: &mut fastrand::Rng, before: &[u8]) -> (usize, Vec<u8>) {
     let odd = |random: &mut fastrand::Rng| if random.u8(0..4) == 0 { random.usize(0..BLOCK) } else { 0 };
     let offset = random.usize(0..6) * BLOCK + odd(random);
@@ -186,7 +186,7 @@ fn overlapping(random: &mut fastrand::Rng, before: &[u8]) -> (usize, Vec<u8>) {
     (offset, piece)
 }
 
-/// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
+/// A checkpoint that is given up leaves only its number, and the next checkpoint may have its blocks.
 #[test]
 fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
     for way in WAYS {
@@ -223,8 +223,8 @@ fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
     }
 }
 
-/// The stage `node` gathers small regions apart, and a shard of two regions had two ends where there was room
-/// for one: it was refused.
+/// The stage `node` gathers small regions separately. A shard of two regions had two ends with room for one, and was
+/// refused.
 #[test]
 fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
     for (way, seed) in WAYS.into_iter().flat_map(|way| (0..20).map(move |seed| (way, seed))) {
@@ -232,7 +232,7 @@ fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
         let space = way.space();
         let mut config = way.config(&space);
         if seed % 3 == 0 {
-            // Nearly every region has some of its rest in one buffer and some in the next.
+            // Nearly every region has a part of its rest in one buffer and a part in the next.
             (config.chunk_bytes, config.buffer_bytes, config.threshold_bytes) = (Some(4096), 4096, Some(4096));
         }
         let mut session = Session::open(Box::new(Solo), space.path(), config).unwrap();
@@ -302,21 +302,21 @@ fn calls_out_of_order_are_refused_and_harm_nothing() {
     assert_eq!(session.write("a", 0, &[1]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     session.begin(1000).unwrap();
     assert_eq!(session.unprotect("memory").unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // They would go with the next one.
+    // They would go with the next checkpoint.
     assert_eq!(session.note("step", "1").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(session.protect_output("log".as_ref()).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(!session.poll().unwrap());
     session.write("a", 0, &[1; 1000]).unwrap();
     session.checkpoint().unwrap();
     session.wait().unwrap();
-    // One that is not finished is given up by the restore.
+    // The restore gives up an unfinished checkpoint.
     session.begin(1000).unwrap();
     session.write("a", 0, &[2; 1000]).unwrap();
     assert_eq!(session.restore().unwrap().unwrap().revision, 1);
     check(&mut session, &BTreeMap::from([("a".to_owned(), vec![1; 1000])]), "given up");
     session.begin(1000).unwrap();
     session.write("a", 0, &[3; 10]).unwrap();
-    // And by the end of the session.
+    // The end of the session does so, too.
     drop(session);
     let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
     protect(&mut session, "memory", &mut memory);
@@ -344,7 +344,7 @@ fn names_of_streams_are_checked() {
     session.close().unwrap();
 }
 
-/// What the stage `node` flushes, of a buffer that has room for all of it.
+/// The flushes of the stage `node`, with a buffer that has room for all data.
 struct Flushing {
     disk: Watched<Writes>,
     session: Session,
@@ -356,7 +356,7 @@ const CHUNK: usize = 32 << 10;
 const ENOUGH: u64 = 1 << 40;
 
 impl Flushing {
-    /// A checkpoint in pieces has begun; one thread flushes.
+    /// A checkpoint in pieces has begun. One thread flushes.
     fn begin(flush_every: Duration) -> Flushing {
         let space = TempDir::new().unwrap();
         let disk = stuck(Disk::make(space.path()).unwrap());
@@ -373,7 +373,7 @@ impl Flushing {
         Flushing { disk, session, filled: 0, _space: space }
     }
 
-    /// Pieces that fill so many chunks, each of which becomes one write.
+    /// Writes pieces that fill `chunks` chunks. Each chunk becomes one write.
     fn fill(&mut self, chunks: u64) {
         let pieces = chunks * (CHUNK / PIECE) as u64;
         for _ in 0..pieces {
@@ -382,7 +382,7 @@ impl Flushing {
         }
     }
 
-    /// Of chunks.
+    /// The number of chunks that were written.
     fn written(&self) -> u64 {
         ENOUGH - self.disk.between.left()
     }
@@ -398,10 +398,10 @@ impl Flushing {
     }
 }
 
-/// Between `small_bytes` and the threshold.
+/// The size is between `small_bytes` and the threshold.
 const PIECE: usize = 4 << 10;
 
-/// Each full chunk had its own flush to wait for: of many, one was written a period.
+/// Each full chunk waited for a flush of its own: of many chunks, one was written in each period.
 #[test]
 fn a_flush_writes_all_chunks_that_are_full_while_the_program_goes_on() {
     let period = Duration::from_millis(200);
@@ -426,11 +426,11 @@ fn nothing_is_written_before_the_flush() {
     flushing.fill(3);
     thread::sleep(Duration::from_millis(300));
     assert_eq!(flushing.written(), 0);
-    // Not held back from t2 on.
+    // From t2 on, writes are not held back.
     flushing.saves_what_was_written();
 }
 
-/// It waited until the flush that was due, in which nothing was written.
+/// The session waited for the next flush, which wrote nothing.
 #[test]
 fn a_session_that_is_dropped_waits_for_no_flush() {
     let mut flushing = Flushing::begin(Duration::from_secs(60));
@@ -444,7 +444,7 @@ fn a_session_that_is_dropped_waits_for_no_flush() {
     thread.join().unwrap();
 }
 
-/// The list of pieces was measured too short: what did not fit was found only after t2.
+/// The list of pieces was measured too short: the missing room was found only after t2.
 #[test]
 fn many_streams_and_pieces_in_reverse_have_room() {
     for way in WAYS {
@@ -469,7 +469,7 @@ fn many_streams_and_pieces_in_reverse_have_room() {
     }
 }
 
-/// Whatever is refused is refused at t2 at the latest, and by name.
+/// Every refusal comes at t2 at the latest, with its name.
 #[test]
 fn too_many_pieces_are_refused_before_the_program_goes_on() {
     for way in WAYS {

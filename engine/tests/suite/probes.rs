@@ -18,7 +18,7 @@ fn small() -> Config {
     Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
-/// A disk on which probes cannot be opened, or are gone when they are removed.
+/// A disk with probes that cannot be opened, or that are gone when they are to be removed.
 #[derive(Debug)]
 struct Odd {
     open: Option<io::ErrorKind>,
@@ -41,7 +41,7 @@ impl Between for Odd {
     }
 }
 
-/// A group that, like MPI, does not notice that a rank has gone.
+/// A group that, like MPI, does not notice a rank that has gone.
 struct Deaf(std::mem::ManuallyDrop<ThreadGroup>);
 
 impl Group for Deaf {
@@ -65,7 +65,7 @@ impl Group for Deaf {
     }
 }
 
-/// Opens a space on two ranks, the odd one being `odd`; what each was told. Fails if one hangs.
+/// Opens a space on two ranks, with `odd` as the odd one. Returns each rank's error. Fails if one hangs.
 fn open_with(odd: usize, open: Option<io::ErrorKind>, remove: Option<io::ErrorKind>) -> Vec<Option<ErrorKind>> {
     let folder = TempDir::new().unwrap();
     let (told, hear) = mpsc::channel();
@@ -90,7 +90,7 @@ fn open_with(odd: usize, open: Option<io::ErrorKind>, remove: Option<io::ErrorKi
     all
 }
 
-/// A job that began meanwhile had taken the probe away, and all ranks but one waited for ever.
+/// A job that began meanwhile had removed the probe, and all ranks but one waited forever.
 #[test]
 fn a_probe_that_is_gone_is_in_nobodys_way() {
     assert_eq!(open_with(0, None, Some(io::ErrorKind::NotFound)), [None, None]);
@@ -101,14 +101,14 @@ fn a_probe_that_stays_is_told_to_all() {
     assert_eq!(open_with(0, None, Some(io::ErrorKind::PermissionDenied)), [Some(ErrorKind::Io); 2]);
 }
 
-/// A rank without a descriptor left took itself for one on another node, and two wrote to one portion.
+/// A rank without a free descriptor took itself for a rank on another node, and two ranks wrote to one portion.
 #[test]
 fn a_probe_that_cannot_be_opened_is_not_out_of_sight() {
     assert_eq!(open_with(1, Some(io::ErrorKind::Other), None), [Some(ErrorKind::Io); 2]);
 }
 
-/// Nodes of one machine, told apart by their folders in memory, with ranks in turns: each has one pool, for its ranks
-/// alone, and nothing else is left there.
+/// Several nodes on one machine, with folders of their own in memory, and with alternating ranks. Each node has one
+/// pool, for its ranks alone, and leaves nothing else there.
 #[test]
 fn ranks_of_a_node_share_a_pool_wherever_they_stand() {
     let folder = TempDir::new().unwrap();
@@ -116,7 +116,7 @@ fn ranks_of_a_node_share_a_pool_wherever_they_stand() {
     let opened = Barrier::new(5);
     let files = |node: &TempDir| {
         let names = fs::read_dir(node.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // What follows the id: nothing for a pool, the rank for a record.
+        // The suffix after the id: none for a pool, the rank for a record.
         let mut ends: Vec<_> =
             names.map(|name| name.get("mainstay-pool-".len() + 32..).unwrap_or(&name).to_owned()).collect();
         ends.sort();

@@ -1,5 +1,5 @@
-//! Memory of the program that cannot come back: memory that a restore may not write, and pointers into a program that
-//! is at another address now. Errors name the region, where the program died.
+//! Memory of the program that cannot be restored: read-only memory, and pointers into a program that is at another
+//! address now. The restore refuses with the name of the region; it once ended the program.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::in_sessions;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
-/// Three pages of memory of the test's own, of which the middle one is made what a restore cannot fill.
+/// Three pages of the test's own memory. The test makes the middle one impossible to fill for a restore.
 struct Pages(*mut u8);
 
-// SAFETY: one rank uses it.
+// SAFETY: only one rank uses it.
 unsafe impl Sync for Pages {}
 
 impl Pages {
@@ -30,12 +30,12 @@ impl Pages {
     }
 
     fn unmap(&self) {
-        // SAFETY: as above.
+        // SAFETY: see above.
         assert_eq!(unsafe { libc::munmap(self.0.add(PAGE).cast(), PAGE) }, 0);
     }
 
     fn fill(&self, value: u8) {
-        // SAFETY: mapped and writable when it is called.
+        // SAFETY: mapped and writable at the time of the call.
         unsafe { slice::from_raw_parts_mut(self.0, 3 * PAGE) }.fill(value);
     }
 
@@ -47,7 +47,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping of this test, with a hole or without.
+        // SAFETY: the mapping of this test, with or without a hole.
         unsafe { libc::munmap(self.0.cast(), 3 * PAGE) };
     }
 }
@@ -57,7 +57,7 @@ fn memory_that_cannot_be_filled_is_refused_before_anything_is() {
     let folder = TempDir::new().unwrap();
     let pages = Pages::new();
     in_sessions(folder.path(), 1, &Config::default(), |_, session| {
-        // SAFETY: it stays as long as the session.
+        // SAFETY: the memory stays as long as the session.
         session.protect(unsafe { Region::new("x", pages.0, 3 * PAGE as u64) }.unwrap()).unwrap();
         pages.fill(3);
         session.checkpoint().unwrap();
@@ -80,14 +80,14 @@ fn memory_that_cannot_be_filled_is_refused_before_anything_is() {
     });
 }
 
-/// The gaps of a region are not the region's.
+/// The gaps of a region do not belong to the region.
 #[test]
 fn what_lies_between_the_rows_of_a_region_may_be_read_only() {
     let folder = TempDir::new().unwrap();
     let pages = Pages::new();
     pages.fill(5);
     in_sessions(folder.path(), 1, &Config::default(), |_, session| {
-        // SAFETY: it stays as long as the session.
+        // SAFETY: the memory stays as long as the session.
         let rows = unsafe {
             Region::array("rows", pages.0, ElementType::U8, &[2, 100]).unwrap().spread(&[2 * PAGE as u64, 1]).unwrap()
         };
@@ -102,15 +102,15 @@ fn what_lies_between_the_rows_of_a_region_may_be_read_only() {
     });
 }
 
-/// A position-independent program called a function at the address that it had in the run before.
+/// A position-independent program called a function at its address in the run before.
 #[test]
 fn pointers_into_a_program_that_lies_elsewhere_are_refused() {
     let how = Allocated { same_address: true, ..Allocated::default() };
     let tree = |session: &mut Session| {
         let memory = session.allocate("program_memory/tree", 8 * 100, how).unwrap();
-        // SAFETY: it stays as long as the session.
+        // SAFETY: the memory stays as long as the session.
         session.protect(unsafe { Region::new("program_memory/tree", memory.address(), 8 * 100) }.unwrap()).unwrap();
-        // SAFETY: as above, and nobody else refers to it.
+        // SAFETY: see above; nothing else refers to it.
         (memory.clone(), unsafe { slice::from_raw_parts_mut(memory.address().cast::<u64>(), 100) })
     };
     for (word, refused) in [(0x5666_7777_8888, true), (0x5666_7777_0000, false)] {
@@ -119,7 +119,7 @@ fn pointers_into_a_program_that_lies_elsewhere_are_refused() {
             let (_memory, words) = tree(session);
             words.fill(7);
             words[5] = word;
-            // As a run that lay elsewhere notes it.
+            // The note of a run with the program at another address.
             session.note("globals/loaded", "566677778000-566677789000").unwrap();
             session.checkpoint().unwrap();
             session.wait().unwrap();

@@ -1,4 +1,5 @@
-//! The job goes on: failed ranks are replaced, or the job shrinks, and all go back to the newest complete revision.
+//! The job goes on: failed ranks are replaced, or the job shrinks, and all ranks go back to the newest complete
+//! revision.
 
 use crate::support::{
     bounded,
@@ -26,10 +27,10 @@ use std::{
 
 const BYTES: usize = 20_000;
 
-/// The memory of one node, with that for copies, which goes with the rank that runs there.
+/// The memory of one node, with the memory for copies. It is lost with the rank that runs there.
 type Node = Vec<tempfile::TempDir>;
 
-/// Each rank is a node of its own, in front of a space that all see.
+/// Each rank is a node of its own, in front of a space that all ranks see.
 struct Cluster {
     pfs: tempfile::TempDir,
     copies: usize,
@@ -38,7 +39,7 @@ struct Cluster {
     keep: u32,
 }
 
-/// What one rank does in its life: it ends at step `dies`, in the middle of that.
+/// The life of one rank: it fails in the middle of step `dies`.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     dies: Option<(u64, Moment)>,
@@ -104,7 +105,7 @@ fn failed(error: &Error) -> bool {
     error.kind() == ErrorKind::GroupFailed
 }
 
-/// Runs ranks until all that are left have done `steps`. `newest`: the newest step that was waited for.
+/// Runs ranks until all remaining ones have done `steps`. `newest` is the newest step that a wait confirmed.
 struct Job<'a> {
     cluster: &'a Cluster,
     steps: u64,
@@ -136,7 +137,7 @@ impl Job<'_> {
                     })
                     .collect();
                 let ended: Vec<bool> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
-                // Who is to fail in a recovery lives on where there is none.
+                // A rank that is to fail in a recovery lives on if there is none.
                 let has_to_end = |life: &Life| life.dies.is_none();
                 assert!(ended.iter().zip(&self.lives).all(|(ended, life)| *ended || !has_to_end(life)), "{ended:?}");
                 assert!(spares.into_iter().all(|spare| spare.join().is_ok()));
@@ -237,8 +238,8 @@ fn a_failure_in_the_recovery_begins_it_again() {
     }
 }
 
-/// A rank hears of a failure when it has told of its next step, another before that. The checkpoint that followed the
-/// restore was refused: the ranks were said to be at steps 1 to 2.
+/// One rank noticed a failure after it had reported its next step, another before that. The checkpoint after the
+/// restore was refused, because the ranks were at steps 1 to 2.
 #[test]
 fn ranks_that_were_at_different_steps_save_together_once_they_are_back() {
     let cluster = Cluster::new(2, Recovery::Replace);
@@ -324,9 +325,10 @@ fn memory_from_mainstay_stays_in_a_recovery() {
     });
 }
 
-/// A rank fails between the safe point at which somebody was heard and the checkpoint: what is saved before the next safe point
-/// does not answer. Before, `mainstay evacuate` was told of a revision before which nothing had left the node.
-/// The rank that heard it may be the one that fails, and the one in its place save nothing before that safe point.
+/// A rank fails between the safe point at which it saw the request and the checkpoint. A checkpoint before the next
+/// safe point does not answer the request. `mainstay evacuate` once got a revision from a time before anything had left
+/// the node. The rank that saw the request may be the one that fails. Its replacement may save nothing before that safe
+/// point.
 #[test]
 fn who_asked_before_a_failure_is_answered_at_the_next_safe_point_after_it() {
     for (fails, saves_before) in [(1, true), (1, false), (0, true), (0, false)] {
@@ -379,8 +381,8 @@ fn answered_after_a_failure(fails: usize, saves_before: bool) {
     });
 }
 
-/// Where a layer on the session has found a revision damaged, the rank that takes a lost one's place hears of that: it went to
-/// another revision than the others.
+/// If a layer on the session has found a damaged revision, the replacement of a lost rank gets that report too. The
+/// replacement went to another revision than the others.
 #[test]
 fn what_was_passed_over_before_a_failure_is_passed_over_after_it() {
     for copies in [1, 2] {
@@ -427,13 +429,13 @@ fn what_was_passed_over_before_a_failure_is_passed_over_after_it() {
     }
 }
 
-/// What was saved before the first revision is nothing: all begin anew.
+/// Without a saved revision, all ranks begin anew.
 #[test]
 fn a_failure_before_the_first_checkpoint_begins_anew() {
     job(&Cluster::new(2, Recovery::Replace), 3, &[(1, 1, Moment::Computing)]).run(1);
 }
 
-/// From the failure until the state is back, and until the next checkpoint, no storage is asked for anything.
+/// From the failure until the state is back, and until the next checkpoint, no rank accesses the storage.
 #[test]
 fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
     let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Replace) };
@@ -454,7 +456,7 @@ fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
                 return;
             }
             while session.wait().is_ok() {}
-            // Nothing of this rank is under way to the storage.
+            // No write of this rank to the storage is under way.
             if before.wait().is_leader() {
                 pfs.between.take();
             }
@@ -482,18 +484,18 @@ fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
             }
         });
     });
-    // The next checkpoint did.
+    // The next checkpoint accessed it.
     assert!(counted.into_inner() > 0);
 }
 
-/// A buddy pair: what is left lies on the farther level.
+/// A buddy pair failed: only the farther level still has the revision.
 #[test]
 fn where_memory_has_lost_all_copies_the_next_level_is_gone_back_to() {
     let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Replace) };
     job(&cluster, 4, &[(0, 5, Moment::AfterWait), (1, 5, Moment::AfterWait), (2, 5, Moment::AfterWait)]).run(3);
 }
 
-/// What each rank has is its own: with fewer ranks there was no revision to go back to.
+/// Each rank has a state of its own: with fewer ranks there was no revision to go back to.
 #[test]
 fn a_state_without_boxes_is_gone_on_with_by_as_many_ranks() {
     for moment in [Moment::Computing, Moment::AfterWait] {
@@ -505,7 +507,7 @@ fn a_state_without_boxes_is_gone_on_with_by_as_many_ranks() {
     job(&cluster, 5, &dies).run_with(ThreadGroup::with_starters(5, 3));
 }
 
-/// All ranks know that all is saved: with one that fails in the closing nothing is lost, unless nobody goes on.
+/// All ranks know that everything is saved. If one fails during close, nothing is lost, unless no rank goes on.
 #[test]
 fn a_rank_that_fails_in_the_closing_takes_nothing_along() {
     for (recovery, is_lost) in [(Recovery::Replace, false), (Recovery::Shrink, false), (Recovery::Off, true)] {
@@ -533,14 +535,14 @@ fn a_rank_that_fails_in_the_closing_takes_nothing_along() {
 
 const CELLS: usize = 6000;
 
-/// This rank's part of a field that all ranks have together; each number says where it belongs, and to which step.
+/// This rank's part of a common field. Each number names its place and its step.
 struct Field {
     cells: Vec<u64>,
     first: usize,
 }
 
 impl Field {
-    /// Protects the part of this rank among those that there are now.
+    /// Protects the part of this rank among the current ranks.
     #[allow(unsafe_code)]
     fn protect(session: &mut Session) -> Result<Field, Error> {
         let [first, end] = [0, 1].map(|next| (session.rank() + next) * CELLS / session.size());
@@ -548,7 +550,7 @@ impl Field {
         session.unprotect_all()?;
         let place = PlaceInWhole { global_shape: vec![CELLS as u64], offset: vec![first as u64] };
         let (address, shape) = (field.cells.as_mut_ptr().cast(), [(end - first) as u64]);
-        // SAFETY: the cells lie on the heap, and are there as long as they are protected.
+        // SAFETY: the cells are on the heap, and stay there as long as they are protected.
         let region = unsafe { Region::placed("field", address, ElementType::U64, &shape, place) };
         session.protect(region?)?;
         Ok(field)
@@ -611,7 +613,7 @@ fn fewer_ranks_go_on_with_the_field_divided_anew() {
     });
 }
 
-/// The setting, and what the group can, decide; the session stays as it was.
+/// The setting and the abilities of the group decide. The session stays as it was.
 #[test]
 fn a_job_that_is_not_made_ready_refuses_to_recover() {
     let cluster = Cluster::new(1, Recovery::Off);
@@ -624,7 +626,7 @@ fn a_job_that_is_not_made_ready_refuses_to_recover() {
     session.close().unwrap();
 }
 
-/// Random lives of random jobs: whatever was waited for is never lost, and all ranks come to the end.
+/// Random lives of random jobs: a revision that a wait confirmed is never lost, and all ranks come to the end.
 fn random_job(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (ranks, copies) = (random.usize(3..=5), random.usize(2..=3));

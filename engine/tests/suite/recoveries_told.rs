@@ -18,23 +18,23 @@ const RANKS: usize = 4;
 const CELLS: usize = 6000;
 const STEPS: u64 = 3;
 
-/// When a rank fails.
+/// The moment at which a rank fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dies {
-    /// With the first revision complete.
+    /// The first revision is complete.
     Saved,
-    /// When it has its state back after another has failed, and the farther levels are not open yet.
+    /// The rank has its state back after another has failed, and the farther levels are not open yet.
     Restored,
-    /// While the others recover for the second time, in the collective of this number.
+    /// The others recover for the second time, in the collective with this number.
     Recovering(u32),
 }
 
 thread_local! {
-    /// In so many collectives this rank fails.
+    /// The number of collectives after which this rank fails.
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A group whose rank fails at the beginning of a collective.
+/// A group with a rank that fails at the beginning of a collective.
 struct Mortal(Box<dyn Group>);
 
 impl Mortal {
@@ -88,21 +88,21 @@ impl Group for Mortal {
     }
 }
 
-/// This rank's part of a field that all have together, protected.
+/// This rank's part of a common field, protected.
 #[allow(unsafe_code)]
 fn part(session: &mut Session) -> Result<Vec<u64>, Error> {
     let [first, end] = [0, 1].map(|next| (session.rank() + next) * CELLS / session.size());
     let mut cells = vec![0; end - first];
     let place = PlaceInWhole { global_shape: vec![CELLS as u64], offset: vec![first as u64] };
     session.unprotect_all()?;
-    // SAFETY: the cells lie on the heap, and are there as long as they are protected.
+    // SAFETY: the cells are on the heap, and stay there as long as they are protected.
     let region =
         unsafe { Region::placed("field", cells.as_mut_ptr().cast(), ElementType::U64, &[cells.len() as u64], place) };
     session.protect(region?)?;
     Ok(cells)
 }
 
-/// From the newest revision to the end; whether the rank comes there.
+/// Runs from the newest revision to the end. Returns whether the rank comes there.
 fn work(session: &mut Session, dies: Option<Dies>, is_back: bool) -> Result<bool, Error> {
     let mut cells = part(session)?;
     session.restore()?;
@@ -120,7 +120,7 @@ fn work(session: &mut Session, dies: Option<Dies>, is_back: bool) -> Result<bool
     Ok(true)
 }
 
-/// The life of a rank, with the moment at which it is to fail.
+/// The life of a rank, with the moment of its failure.
 fn live(home: &Path, group: ThreadGroup, recovery: Recovery, dies: Option<Dies>) {
     let config = Config {
         memory: LevelPlace::At(home.join("memory")),
@@ -150,7 +150,7 @@ fn live(home: &Path, group: ThreadGroup, recovery: Recovery, dies: Option<Dies>)
     }
 }
 
-/// A job whose `victims` fail, and the ranks that failed in each recovery, as `status` and the journal tell them.
+/// A job with failing `victims`. Returns the ranks that failed in each recovery, from `status` and from the journal.
 fn told(recovery: Recovery, victims: &[(usize, Dies)]) -> [Vec<Vec<u32>>; 2] {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     std::fs::create_dir(home.path().join("memory")).unwrap();
@@ -181,7 +181,7 @@ fn told(recovery: Recovery, victims: &[(usize, Dies)]) -> [Vec<Vec<u32>>; 2] {
     [status.recoveries.into_iter().map(|recovery| recovery.failed).collect(), noted.collect()]
 }
 
-/// What nobody had written yet went with rank 0, of whom a spare or another rank took the place.
+/// Records that were not written yet were lost with rank 0. A spare or another rank took its place.
 #[test]
 fn a_recovery_is_told_though_rank_0_fails_before_it_was_written() {
     for recovery in [Recovery::Replace, Recovery::Shrink] {
@@ -190,7 +190,7 @@ fn a_recovery_is_told_though_rank_0_fails_before_it_was_written() {
     }
 }
 
-/// What was told before was gone once an opening had failed.
+/// Earlier records were gone once an opening had failed.
 #[test]
 fn a_recovery_is_told_though_a_rank_fails_while_the_next_goes_on() {
     for collective in (0..).step_by(3) {

@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Names the space, in a process that is the job.
+/// This variable names the space, in a process that is the job.
 const TASK: &str = "MAINSTAY_TEST_REMARKS";
 const RANKS: usize = 3;
 
@@ -25,7 +25,7 @@ fn told(variables: &[(&str, &str)]) -> Vec<String> {
     told_by("remarks::job", variables)
 }
 
-/// The same of the job `job`.
+/// The same for the job `job`.
 fn told_by(job: &str, variables: &[(&str, &str)]) -> Vec<String> {
     let folder = TempDir::new().unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
@@ -39,7 +39,7 @@ fn told_by(job: &str, variables: &[(&str, &str)]) -> Vec<String> {
     text.lines().filter(|line| line.starts_with("mainstay: ")).map(str::to_owned).collect()
 }
 
-/// Opens the space twice, and asks at ten steps.
+/// Opens the space twice, and calls `due` at ten steps.
 #[test]
 fn job() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
@@ -61,7 +61,7 @@ fn job() {
     }
 }
 
-/// Starts a program in steps twice, each time for one step more.
+/// Starts a program in steps twice, each time for one more step.
 #[test]
 fn job_in_steps() {
     struct Own(Session);
@@ -116,7 +116,7 @@ fn that_nothing_makes_a_checkpoint_due_is_told_once() {
     }
 }
 
-/// Six hundred steps went by without a checkpoint and without a word.
+/// Six hundred steps passed without a checkpoint and without a message.
 #[test]
 fn each_session_that_asked_and_saved_nothing_tells_why() {
     let asked = |why: &str| {
@@ -138,7 +138,7 @@ fn each_session_that_asked_and_saved_nothing_tells_why() {
     assert!(told.len() == 2 && told.iter().all(|line| line.contains("it returned true 3 times")), "{told:?}");
 }
 
-/// Protects, restores, asks at `steps` and saves where that is due; the number of the step lies in the state.
+/// Protects, restores, calls `due` at `steps` and saves if a checkpoint is due. The state holds the number of the step.
 fn go_on(space: &Path, config: &Config, steps: &[u64], more: impl FnOnce(&mut Session)) {
     let mut state = [7_u8; 100];
     let mut session = Session::open(Box::new(Solo), space, config.clone()).unwrap();
@@ -155,14 +155,14 @@ fn go_on(space: &Path, config: &Config, steps: &[u64], more: impl FnOnce(&mut Se
     session.close().unwrap();
 }
 
-/// Sessions of which some lose the count of their steps.
+/// Sessions, some of which lose the count of their steps.
 #[test]
 fn job_of_which_steps_do_not_come_back() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
     let config = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
     let config = Config { pool_bytes: Some(1 << 20), when_busy: WhenBusy::Now, ..config };
     go_on(&space, &config, &[1, 2, 7], |_| {});
-    // All of these follow: the next step, the same one at the top of a loop, and one that is asked later.
+    // All of these follow: the next step, the same step at the top of a loop, and a later step.
     for steps in [[8, 14], [14, 21], [40, 42]] {
         go_on(&space, &config, &steps, |_| {});
     }
@@ -176,7 +176,7 @@ fn job_of_which_steps_do_not_come_back() {
     });
 }
 
-/// `step = i + 1` makes another object in Python, and a step that was not protected begins anew: nobody noticed.
+/// `step = i + 1` makes another object in Python, and an unprotected step begins anew: no message came.
 #[test]
 fn a_count_of_steps_that_did_not_come_back_is_told_with_both_numbers() {
     let told = told_by("remarks::job_of_which_steps_do_not_come_back", &[("MAINSTAY_EVERY_STEPS", "7")]);
@@ -188,7 +188,7 @@ fn a_count_of_steps_that_did_not_come_back_is_told_with_both_numbers() {
     }
 }
 
-/// Opens a space whose signal gets another handler then.
+/// Opens a space, and then replaces the handler of its signal.
 #[test]
 fn job_that_goes_deaf() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
@@ -196,7 +196,7 @@ fn job_that_goes_deaf() {
     let number = config.checkpoint_signal.unwrap().number();
     let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
     session.due(1).unwrap();
-    // SAFETY: nothing is called at the signal.
+    // SAFETY: the signal calls nothing.
     #[expect(unsafe_code, reason = "a program sets handlers so")]
     unsafe {
         libc::signal(number, libc::SIG_IGN)
@@ -206,7 +206,7 @@ fn job_that_goes_deaf() {
     session.leave().unwrap();
 }
 
-/// The signal was off, and whoever sent it waited in vain.
+/// The signal was off, and its senders waited in vain.
 #[test]
 fn a_handler_that_takes_the_place_of_ours_is_told_once() {
     let told = told_by(
@@ -217,7 +217,7 @@ fn a_handler_that_takes_the_place_of_ours_is_told_once() {
     assert!(deaf.len() == 1 && deaf[0].contains("before the session is opened"), "{told:?}");
 }
 
-/// The disk of rank 1 takes no write while checkpoints become due; only the second session makes up for that.
+/// The disk of rank 1 takes no write while checkpoints become due. Only the second session makes up for that.
 #[test]
 fn job_that_puts_off() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
@@ -252,7 +252,7 @@ fn job_that_puts_off() {
     }
 }
 
-/// Five were due and one was saved, as in the first program of every new user.
+/// Five checkpoints were due and one was saved, as in the first program of every new user.
 #[test]
 fn a_checkpoint_that_was_put_off_and_not_made_up_for_is_told() {
     let told = told_by("remarks::job_that_puts_off", &[]);
@@ -276,7 +276,7 @@ fn variables_that_are_no_settings_are_told_once() {
     assert_eq!(told(&[rule, ("MAINSTAY_NODE", "a"), ("MAINSTAY_RUN_REPORT", "/dev/null")]), [""; 0]);
 }
 
-/// Saves in memory, and opens the space again as the variables say.
+/// Saves in memory, and opens the space again with the settings of the variables.
 #[test]
 fn job_with_memory() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
@@ -296,7 +296,7 @@ fn job_with_memory() {
     }
 }
 
-/// Such a job began with less than was there, and nobody was told.
+/// Such a job began with an older state than the one that was there, without a message.
 #[test]
 fn a_level_that_is_there_and_not_asked_for_is_told_once() {
     let rule = ("MAINSTAY_EVERY_STEPS", "100");
@@ -305,7 +305,7 @@ fn a_level_that_is_there_and_not_asked_for_is_told_once() {
     for word in ["memory/mainstay-level-", "is not looked at", "the setting memory is not given"] {
         assert!(without[0].contains(word), "no {word:?} in {without:?}");
     }
-    // Another place, where nothing lies, is asked for: what lies there is told by what comes back.
+    // The setting names another place, which is empty. The restored revision shows that.
     assert_eq!(told_by("remarks::job_with_memory", &[rule, ("MAINSTAY_MEMORY", "auto")]), [""; 0]);
 }
 
@@ -335,7 +335,7 @@ fn that_copies_share_the_fate_of_one_node_is_told_once() {
     assert_eq!(told_by("remarks::job_with_copies", &[rule, ("MAINSTAY_MEMORY_COPIES", "1")]), [""; 0]);
 }
 
-/// Saves in memory, and to a space that takes no write while several revisions come.
+/// Saves in memory, and to a space that takes no write while several revisions arrive.
 #[test]
 fn job_with_a_level_that_is_busy() {
     let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };

@@ -5,10 +5,10 @@ use fastrand::Rng;
 use mainstay_engine::predict::{Ends, Kind, Moment, Outcome, Reader, Replay, Speed, Written};
 use std::{fs::File, io::BufReader, path::Path};
 
-/// Extra writes for each page that a program writes, at most.
+/// The most extra writes for each page that a program writes.
 const VAIN_MAX: f64 = 0.2;
 
-/// What the oracle and `auto` came to, once there were `learn` intervals; `None`: no interval is left.
+/// The outcomes of the oracle and `auto`, once there were `learn` intervals; `None` if no interval is left.
 fn replayed(trace: &[Written], ends: Ends, share: f64, learn: usize) -> Option<[Outcome; 2]> {
     let mut replay = Replay::new(ends, Speed::Share(share), learn, &[Kind::Oracle, Kind::Auto], None).unwrap();
     trace.iter().for_each(|record| replay.record(record).unwrap());
@@ -20,7 +20,7 @@ fn share(pages: u64, of: Outcome) -> f64 {
     pages as f64 / of.dirty.max(1) as f64
 }
 
-/// Each way of ending intervals of `iterations`, with each bandwidth.
+/// Each way to end intervals of `iterations`, with each bandwidth.
 fn ways(iterations: usize) -> impl Iterator<Item = (Ends, f64)> {
     let ways = [(false, 0.1), (false, 0.25), (true, 0.1), (true, 0.25)];
     ways.into_iter().map(move |(inside, share)| (Ends { iterations, inside, ticks: None }, share))
@@ -31,20 +31,20 @@ fn recorded(name: &str) -> Vec<Written> {
     Reader::new(BufReader::new(File::open(path).unwrap()), name).collect::<Result<_, _>>().unwrap()
 }
 
-/// Where less than nine tenths of the oracle's gain is reached, and why.
+/// The cases below nine tenths of the oracle's gain, with the reason.
 const LESS: [(&str, usize, bool, f64, f64); 4] = [
-    // By chance a look falls between the last writes of an iteration and its end: 0.03 and 0.02 are gained by that.
+    // By chance a look falls between the last writes of an iteration and its end. That gains 0.03 and 0.02.
     ("cg.A.bin", 2, false, 0.1, 0.0),
     ("cg.A.bin", 2, false, 0.25, 0.0),
     // One of seven intervals ends in an iteration that takes twice as long as any other.
     ("cg.A.bin", 2, true, 0.1, 0.7),
-    // Two intervals end where no other has: between the iterations that have no look between them.
+    // Two intervals end where no other has ended: between the iterations without a look between them.
     ("sp.W.bin", 5, true, 0.1, 0.85),
 ];
 
 #[test]
 fn auto_comes_near_the_oracle_in_recorded_programs_and_wastes_little() {
-    // The large one is replayed by the command as it is installed: tests/test_oracle.py.
+    // The installed command replays the large one: tests/test_oracle.py.
     let traces = [("bt.W.bin", [5, 20]), ("sp.W.bin", [5, 20]), ("cg.A.bin", [2, 5])];
     for (name, all) in traces {
         let trace = recorded(name);
@@ -67,7 +67,7 @@ const TICKS: usize = 10;
 const PAGES: u64 = 100;
 const FULL: usize = 240; // iterations
 
-/// A program whose `iterations` have TICKS ticks each, at which it has written `pages` of iteration and tick.
+/// A program with `iterations` of TICKS ticks each. At each tick it has written the `pages` of that iteration and tick.
 fn made(iterations: usize, mut pages: impl FnMut(usize, usize) -> Vec<u64>) -> Vec<Written> {
     let (mut random, mut at_us) = (Rng::with_seed(5), 7);
     let mut record = |moment, pages: Vec<u64>| {
@@ -87,7 +87,7 @@ fn sweep(from: u64, tick: usize) -> Vec<u64> {
     (from + 10 * tick as u64..from + 10 * tick as u64 + 10).collect()
 }
 
-/// Programs that mislead, or leave nothing to be known. Those whose intervals are what changes have some of `every` iterations.
+/// Programs that mislead, or that have no pattern. Programs that change by interval have `every` iterations in each.
 fn misleading(every: usize) -> Vec<(&'static str, Vec<Written>)> {
     let mut random = Rng::with_seed(1);
     let mut order: Vec<u64> = (0..PAGES).collect();
@@ -148,7 +148,8 @@ fn misleading(every: usize) -> Vec<(&'static str, Vec<Written>)> {
     ]
 }
 
-/// With plain incremental checkpoints it cannot lose in what the program waits for; what it may lose is what it writes in vain.
+/// Compared with plain incremental checkpoints, `auto` cannot make the program wait longer. It can only lose by writes
+/// in vain.
 #[test]
 fn auto_wastes_little_where_it_is_misled_and_does_not_lose() {
     for iterations in [5, 20].into_iter().take(often(1, 2)) {
@@ -161,7 +162,7 @@ fn auto_wastes_little_where_it_is_misled_and_does_not_lose() {
                     share(oracle.early, oracle)
                 );
                 assert!(wasted <= VAIN_MAX, "{name}, {ends:?}, x = {x}: {wasted:.3} in vain");
-                // What it takes to find out that nothing is to be had.
+                // The cost to find out that there is nothing to gain.
                 let lost = if iterations == 5 { 0.05 } else { 0.1 };
                 assert!(early - wasted >= -lost, "{name}, {ends:?}, x = {x}: {early:.3} early, {wasted:.3} in vain");
             }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// Jobs follow each other here with shards of other sizes, which no restore takes back.
+/// Jobs with shards of other sizes follow each other here, and no restore undoes them.
 fn config() -> Config {
     Config { start: Start::Fresh, pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
@@ -27,7 +27,7 @@ fn shards(bytes: &[u64]) -> Vec<ShardSize> {
 
 fn nothing(_: u64) {}
 
-/// One rank of a job that saves so many bytes.
+/// One rank of a job that saves this many bytes.
 struct Rank {
     rank: usize,
     session: Session,
@@ -59,13 +59,13 @@ impl Rank {
     }
 }
 
-/// A job with so many bytes on each rank does `work` on all of them, and ends in order.
+/// A job with the given bytes on each rank does `work` on all ranks, and ends in order.
 #[allow(unsafe_code)]
 fn job(device: &Arc<dyn Device>, config: &Config, bytes: &[u64], work: impl Fn(&mut Rank) + Sync) {
     run(bytes.len(), |rank, group| {
         let session = Session::open_on(group, device.clone(), config.clone()).unwrap();
         let mut rank = Rank { rank, session, memory: vec![0; bytes[rank] as usize] };
-        // SAFETY: the memory outlives the session, and is used by nobody else in its calls.
+        // SAFETY: the memory outlives the session. Nothing else uses it during its calls.
         let region = unsafe { Region::new("state", rank.memory.as_mut_ptr(), rank.memory.len() as u64) };
         rank.session.protect(region.unwrap()).unwrap();
         work(&mut rank);
@@ -116,7 +116,7 @@ fn a_job_goes_on_in_what_was_reserved() {
     }
 }
 
-/// The one promise that is more than a word: every block is there.
+/// The one promise with a physical effect: every block is allocated.
 #[test]
 fn what_is_granted_is_told() {
     let directory = TempDir::new().unwrap();
@@ -134,7 +134,7 @@ fn what_is_granted_is_told() {
     assert_eq!(reserved.files[0].allocated_bytes, None, "its blocks say nothing there");
 }
 
-/// Under 1% of blocks beyond the data, for shards of 20 MB, also where slots lie on stripes of their own.
+/// Under 1 % of blocks beyond the data, for shards of 20 MB, even if slots are on stripes of their own.
 #[test]
 fn blocks_beyond_the_data_are_under_one_percent() {
     const SHARD: u64 = 20_000_000;
@@ -148,7 +148,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
         assert!((0.0..0.01).contains(&beyond), "reserved, stripes of {stripe_bytes}: {beyond}");
         assert_eq!(reserved.stripe_bytes, stripe_bytes);
 
-        // The same as a job makes it, with all revisions in it.
+        // A layout that a job makes has the same size, with all revisions in it.
         let directory = TempDir::new().unwrap();
         let device: Arc<dyn Device> =
             Arc::new(counting(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes));
@@ -170,7 +170,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
 fn sizes_are_learned_from_a_checkpoint() {
     let (before, after) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let bytes = [5 * MIB, 100_000, 0];
-    // So that nothing of it has room to spare.
+    // So no part of it has room to spare.
     let first = [&bytes[..], &[MIB]].concat();
     job(&disk(&before), &config(), &first, |rank| rank.saves(1..=1));
     let like = ShardSize::like(before.path()).unwrap();
@@ -187,7 +187,7 @@ fn sizes_are_learned_from_a_checkpoint() {
     assert!(ShardSize::like(unused.path()).unwrap_err().to_string().contains("no complete revision"));
 }
 
-/// Of streams the list of extents takes room that the bytes do not tell of.
+/// For streams, the list of extents takes room beyond the bytes.
 #[test]
 fn pieces_have_room_where_they_were_announced() {
     let bytes = 2 * MIB;
@@ -219,7 +219,7 @@ fn a_space_that_grew_takes_larger_shards() {
         job(&disk(&directory), &own, &small, |rank| rank.saves(1..=2));
         let old = layouts(&directory);
         let needed = std::sync::Mutex::new(0);
-        // A job that says how large portions are to be is told.
+        // A job that sets the size of portions gets an error.
         let fixed = Config { portion_bytes: MIB, ..own.clone() };
         job(&disk(&directory), &fixed, &large, |rank| {
             let error = rank.save(3).unwrap_err();
@@ -233,7 +233,7 @@ fn a_space_that_grew_takes_larger_shards() {
         });
         let needed = needed.into_inner().unwrap();
         assert!((3 * MIB..4 * MIB).contains(&needed), "{needed}");
-        // As the message said.
+        // The message gave this size.
         let wanted = Reservation { per, ..Reservation::for_shards(&shards(&[needed; 2]), 1) };
         let grown = grow(directory.path(), &wanted, &nothing).unwrap();
         assert_eq!(grown.removed, Vec::<String>::new());
@@ -243,7 +243,7 @@ fn a_space_that_grew_takes_larger_shards() {
         job(&disk(&directory), &own, &small, |rank| {
             rank.restores(2);
             rank.save(3).unwrap();
-            // What is complete in the new one alone is kept now.
+            // Only complete revisions in the new layout are kept now.
             rank.save(4).unwrap();
         });
         assert_eq!(layouts(&directory), names(&grown), "{per:?}");
@@ -253,7 +253,7 @@ fn a_space_that_grew_takes_larger_shards() {
     }
 }
 
-/// Makes the layout of a space by a checkpoint that comes to nothing.
+/// Makes the layout of a space by a checkpoint that is given up.
 fn gives_up(directory: &TempDir, config: &Config, bytes: u64) {
     job(&disk(directory), config, &[bytes; 2], |rank| {
         rank.session.begin(0).unwrap();
@@ -261,7 +261,7 @@ fn gives_up(directory: &TempDir, config: &Config, bytes: u64) {
     });
 }
 
-/// The first checkpoint had sized the space and come to nothing: its layout goes at once, as it holds nothing.
+/// The first checkpoint sized the space and was given up. Its layout is removed at once, because it has no revision.
 #[test]
 fn a_layout_that_came_to_nothing_makes_way_for_a_larger_one() {
     for per in [Per::App, Per::Rank] {
@@ -273,7 +273,7 @@ fn a_layout_that_came_to_nothing_makes_way_for_a_larger_one() {
         let now = layouts(&directory);
         assert!(now.len() == before.len() && now.iter().all(|name| !before.contains(name)), "{before:?}, {now:?}");
     }
-    // In one session.
+    // The same in one session.
     let directory = TempDir::new().unwrap();
     job(&disk(&directory), &config(), &[100_000; 2], |rank| {
         rank.session.begin(0).unwrap();
@@ -286,7 +286,8 @@ fn a_layout_that_came_to_nothing_makes_way_for_a_larger_one() {
     assert_eq!(layouts(&directory).len(), 1);
 }
 
-/// A job that says how large portions are to be is told where they are too small; no other is, whoever has made them.
+/// A job that sets the size of portions gets an error if they are too small. Other jobs do not, whatever made the
+/// portions.
 #[test]
 fn a_size_stays_for_a_job_that_says_it() {
     let reserved = TempDir::new().unwrap();
@@ -305,7 +306,7 @@ fn a_size_stays_for_a_job_that_says_it() {
     }
 }
 
-/// More files than a reader leaves open: it finds those gone that it opens again.
+/// There are more files than a reader leaves open: it finds files gone when it opens them again.
 #[test]
 fn a_layout_that_was_removed_meanwhile_was_let_go() {
     let directory = TempDir::new_in("/dev/shm").unwrap();
@@ -318,7 +319,7 @@ fn a_layout_that_was_removed_meanwhile_was_let_go() {
     assert_eq!(layouts(&directory).len(), 1);
     let newest = survey.newest().unwrap();
     assert_eq!(newest.verify(&|_| ()).unwrap(), Verified::LetGo);
-    // Which ones are open still depends on the order of the directory.
+    // The order of the directory decides which files are still open.
     assert!(newest.shards.iter().any(|shard| shard.manifest().unwrap().is_none()));
 }
 
@@ -354,7 +355,7 @@ fn a_space_that_is_reserved_anew_or_grows_unused_leaves_nothing_behind() {
     assert_eq!(all, names(&third).len() + 1, "the layout and the lock file");
 }
 
-/// A disk that is full while layout 1 is there.
+/// A disk that is full while layout 1 exists.
 #[derive(Debug)]
 struct Full;
 
@@ -367,7 +368,7 @@ impl Between for Full {
     }
 }
 
-/// Nothing else that is there goes before there is something in its place.
+/// No other existing file is removed before its replacement exists.
 #[test]
 fn what_a_reservation_left_that_was_killed_takes_no_room_from_the_next() {
     let wanted = Reservation { per: Per::Rank, ..Reservation::for_shards(&shards(&[MIB; 3]), 1) };
@@ -447,7 +448,7 @@ fn what_cannot_be_reserved_is_refused() {
     assert_eq!(grow(begun.path(), &wanted, &nothing).unwrap().removed, Vec::<String>::new());
 }
 
-/// Where one file makes its writers wait for each other, a node has its own.
+/// If one file makes its writers wait for each other, each node gets its own file.
 #[test]
 fn what_suits_the_file_system_is_one_file_a_node_on_ceph() {
     let directory = TempDir::new().unwrap();
@@ -459,6 +460,6 @@ fn what_suits_the_file_system_is_one_file_a_node_on_ceph() {
     assert_eq!(grow(directory.path(), &wanted, &nothing).unwrap().files.len(), 1, "elsewhere all share one");
     let chosen = Reservation { stripes: Stripes { count: 4, bytes: 2 * MIB }, ..wanted };
     assert_eq!(grow_on(&ceph, &chosen, &nothing).unwrap().stripe_bytes, 2 * MIB);
-    // Without stripes to choose they are no error, and have no effect.
+    // On a file system without stripes the setting is no error, and has no effect.
     assert_eq!(grow(directory.path(), &chosen, &nothing).unwrap().stripe_bytes, 0);
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const RANKS: usize = 8;
 
-/// In chunks of a ninth of the pool, of which there must be one for each rank and one more, these have no room.
+/// The pool had chunks of a ninth of its size, with one for each rank and one more. These shards had no room then.
 #[test]
 fn ranks_of_different_sizes_wait_for_no_write() {
     let shard = |rank: usize| if rank.is_multiple_of(2) { 640 << 10 } else { 160 << 10 };
@@ -22,13 +22,13 @@ fn ranks_of_different_sizes_wait_for_no_write() {
     let device: Arc<dyn Device> = Arc::new(disk.clone());
     in_sessions_on(&device, RANKS, &config, |rank, session| {
         let mut field = vec![rank as u8; shard(rank)];
-        // SAFETY: unprotected before it goes.
+        // SAFETY: unprotected before it is freed.
         #[allow(unsafe_code)]
         let region = unsafe { Region::new("field", field.as_mut_ptr(), field.len() as u64) };
         session.protect(region.unwrap()).unwrap();
         session.checkpoint().unwrap();
         session.wait().unwrap();
-        // All have waited, and none goes past the next line's agreement before all are here.
+        // All ranks have waited, and none passes the agreement of the next line before all are here.
         disk.between.shut();
         assert_eq!(session.checkpoint().unwrap(), 2);
         disk.between.come();

@@ -33,7 +33,7 @@ struct Place {
     way: Way,
     space: TempDir,
     pools: TempDir,
-    /// The file that the job writes besides.
+    /// The output file of the job.
     output: PathBuf,
 }
 
@@ -48,7 +48,7 @@ impl Place {
         config(self.way, rank, self.pools.path(), pool_bytes)
     }
 
-    /// A job that finds the space, and does no more.
+    /// A job that only opens the space.
     fn opens(&self, ranks: usize, stage: Stage) {
         run(ranks, |rank, group| {
             let config = Config { stage, ..self.config(rank, POOL) };
@@ -56,12 +56,12 @@ impl Place {
         });
     }
 
-    /// Runs a job that saves the steps 1 and 2 and is killed as a whole just after t2 of the second, of which
-    /// its device takes only so many writes of all ranks.
+    /// Runs a job that saves steps 1 and 2 and is killed as a whole just after t2 of the second. Its device takes only
+    /// `writes` writes of the second step, from all ranks together.
     fn kill_job(&self, pool_bytes: u64, cells: usize, writes: u64) {
         for _ in 0..10 {
             self.run_killed(pool_bytes, cells, writes);
-            // On a very fast disk that takes all of it, it may have been complete.
+            // On a very fast disk that takes all writes, the revision may have been complete.
             if self.newest() == Some(1) && !self.files().is_empty() {
                 return;
             }
@@ -99,7 +99,7 @@ impl Place {
         newest(&self.space())
     }
 
-    /// What is in the memory of all nodes.
+    /// The files in the memory of all nodes.
     fn files(&self) -> Vec<PathBuf> {
         let nodes = self.way.all_pools(self.pools.path());
         let entries = nodes.iter().flat_map(|node| fs::read_dir(node).unwrap());
@@ -110,19 +110,19 @@ impl Place {
         self.files().is_empty()
     }
 
-    /// For a process of the job.
+    /// The number of the way, for a process of the job.
     fn number(&self) -> String {
         WAYS.iter().position(|way| *way == self.way).unwrap().to_string()
     }
 
-    /// The layout file with the portion of `rank`, where each node has one, or each rank.
+    /// The layout file with the portion of `rank`, if each node or each rank has one.
     fn layout_of(&self, rank: usize) -> PathBuf {
         let start = format!("layout-000001-{rank:06}-");
         let mut paths = fs::read_dir(self.space()).unwrap().map(|entry| entry.unwrap().path());
         paths.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&start)).unwrap()
     }
 
-    /// The lines on standard error of a job that opens the space, and does no more.
+    /// The lines on standard error of a job that only opens the space.
     fn told_by_start(&self) -> Vec<String> {
         let ran = Command::new(env::current_exe().unwrap())
             .args(["--exact", "salvage::job_that_opens", "--ignored", "--nocapture"])
@@ -136,7 +136,7 @@ impl Place {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What a restore passes over, by rank.
+    /// The revisions that a restore skips, by rank.
     fn skipped(&self) -> Vec<Vec<String>> {
         run(RANKS, |rank, group| {
             let mut session = Session::open(Box::new(group), &self.space(), self.config(rank, POOL)).unwrap();
@@ -149,7 +149,7 @@ impl Place {
         })
     }
 
-    /// How each rank is refused.
+    /// Each rank's error at the opening.
     fn told_at_opening(&self) -> Vec<Error> {
         run(RANKS, |rank, group| {
             let opened = Session::open(Box::new(group), &self.space(), self.config(rank, POOL));
@@ -157,7 +157,7 @@ impl Place {
         })
     }
 
-    /// What a job finds that comes next; all ranks have that step, whole.
+    /// The step that the next job restores; all ranks have that step, whole.
     fn restore(&self, space: &Path, ranks: usize, pool_bytes: u64, cells: usize) -> Option<u64> {
         let found = run(ranks, |rank, group| {
             let mut session = Session::open(Box::new(group), space, self.config(rank, pool_bytes)).unwrap();
@@ -191,12 +191,12 @@ fn config(way: Way, rank: usize, pools: &Path, pool_bytes: u64) -> Config {
         // The first revision is small.
         return Config { shard_bytes: 64 << 20, ..config };
     }
-    // As many chunks of the smaller pools as of the larger ones.
+    // The smaller pools have as many chunks as the larger ones.
     let chunk_bytes = Some((pool_bytes / 64).clamp(4 << 10, 256 << 10));
     Config { pool_bytes: Some(pool_bytes), chunk_bytes, ..config }
 }
 
-/// The way that a process of its own is told.
+/// The way, as given to a process of its own.
 fn told_way() -> Way {
     Way::of(env::var("SALVAGE_WAY").unwrap().parse().unwrap())
 }
@@ -271,7 +271,7 @@ fn job_that_opens() {
 
 #[test]
 fn the_next_start_completes_what_was_staged() {
-    // With room for all of it, for a part, and in a pool that was made for a few bytes.
+    // A pool with room for the whole shard, one with room for a part, and one that was made for a few bytes.
     let sizes = [(64 << 20, 2 << 20, ALL), (4 << 20, 3_000_001, ALL), (AUTO, 2 << 20, ALL), (AUTO, 100_001, ALL)];
     let few = |way| (way, (POOL, CELLS, SOME));
     for (way, (pool_bytes, cells, writes)) in sizes.map(|size| (ONE_FILE, size)).into_iter().chain(WAYS.map(few)) {
@@ -284,8 +284,8 @@ fn the_next_start_completes_what_was_staged() {
     }
 }
 
-/// A process that another test starts in this one keeps the descriptors of this one, and with them its locks, until it has
-/// become another program.
+/// A process that another test starts keeps this process's descriptors, and with them its locks, until it has become
+/// another program.
 fn salvage_alone(node: &Path, space: Option<&Path>) -> Salvaged {
     let begun = Instant::now();
     loop {
@@ -298,7 +298,7 @@ fn salvage_alone(node: &Path, space: Option<&Path>) -> Salvaged {
     }
 }
 
-/// The same by hand, on each node; who looks is told before.
+/// The same by hand, on each node. Commands that look at the space report the staged revision before.
 #[test]
 fn the_command_completes_what_was_staged() {
     for way in WAYS {
@@ -317,10 +317,10 @@ fn the_command_completes_what_was_staged() {
     }
 }
 
-/// The pool has room for all of it.
+/// The pool has room for all data.
 const POOL: u64 = 256 << 10;
 const CELLS: usize = 5_001;
-/// Writes that the device takes of the second step: a part of the chunks, or all of a plain disk's.
+/// The writes of the second step that the device takes: a part of the chunks, or all of a plain disk's.
 const SOME: u64 = 11;
 const ALL: u64 = u64::MAX;
 
@@ -376,18 +376,18 @@ fn waits_for_its_own_space(way: Way) {
     let another = place.space.path().join("another");
     assert_eq!(place.restore(&another, RANKS, POOL, CELLS), None);
     assert_eq!(place.files().len(), left.len(), "its space is there still");
-    // Another copy of it, opened first, does not get what is the first one's.
+    // A copy of the space that is opened first does not get the revision of the original.
     let copied = place.space.path().join("copied");
     copy(&place.space(), &copied);
     assert_eq!(place.restore(&copied, RANKS, POOL, CELLS), Some(1));
-    // It may have been moved.
+    // The space may have been moved.
     let moved = place.space.path().join("moved");
     fs::rename(place.space(), &moved).unwrap();
     assert_eq!(place.restore(&moved, RANKS, POOL, CELLS), Some(2), "{way}");
     assert!(place.is_empty());
 }
 
-/// A directory that is mounted twice, as here one with a link to it, is one space.
+/// A directory that is mounted twice is one space. The test uses a link to it.
 #[test]
 fn a_space_has_more_than_one_path() {
     for way in WAYS {
@@ -403,7 +403,7 @@ fn a_space_has_more_than_one_path() {
     }
 }
 
-/// What somebody else can get at is left alone, and keeps nobody from the rest.
+/// A pool that another user could change is left alone. It does not keep the start from the other pools.
 #[test]
 fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
     for way in on_one_node() {
@@ -417,7 +417,7 @@ fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
     }
 }
 
-/// The revision would tell of bytes that are not there.
+/// The revision would name bytes that are not there.
 #[test]
 fn a_shard_whose_output_file_was_cut_is_lost() {
     for (way, (left, newest)) in WAYS.into_iter().zip([(100, 2), (99, 1)].into_iter().cycle()) {
@@ -433,10 +433,10 @@ fn a_shard_whose_output_file_was_cut_is_lost() {
     }
 }
 
-/// The revision was dropped, though its output file was there under another name.
+/// The revision was dropped, although its output file still existed under another name.
 #[test]
 fn a_shard_whose_output_file_was_renamed_is_completed() {
-    // Rotated; or another file has its name meanwhile.
+    // The file was rotated, or another file has its name meanwhile.
     for (way, newer) in on_one_node().zip([None, Some(50), Some(150)].into_iter().cycle()) {
         let place = Place::new(way);
         place.kill_job(POOL, CELLS, SOME);
@@ -447,8 +447,8 @@ fn a_shard_whose_output_file_was_renamed_is_completed() {
     }
 }
 
-/// The revision was dropped without a word where the file was gone, and the message told of no file at all where its
-/// directory was.
+/// If the file was gone, the revision was dropped without a message. If its directory was gone, the message named no
+/// file.
 #[test]
 fn a_shard_waits_for_its_output_file_to_be_put_back() {
     for (way, is_directory) in on_one_node().zip([false, true].into_iter().cycle()) {
@@ -496,10 +496,10 @@ fn a_shard_finds_its_output_file_in_a_directory_that_moved() {
     }
 }
 
-/// What is done to a file, and what is told of it.
+/// A change to a file, and the text that must report it.
 type Harm = (fn(&Path), &'static str);
 
-/// What harm a record of rank 1 can come to, and what is said of it.
+/// The kinds of damage to a record of rank 1, and the report of each.
 fn harms() -> Vec<Harm> {
     fn changed(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(path).unwrap();
@@ -514,7 +514,8 @@ fn harms() -> Vec<Harm> {
     ]
 }
 
-/// It was lost without a word, and its pool removed. A start of another space leaves it to its own.
+/// The shard was lost without a message, and its pool was removed. A start of another space leaves the pool to its own
+/// space.
 #[test]
 fn a_record_that_is_damaged_or_gone_is_told() {
     for (way, (harm, says)) in WAYS.into_iter().zip(harms()) {
@@ -529,7 +530,7 @@ fn a_record_that_is_damaged_or_gone_is_told() {
         assert_eq!(place.restore(&place.space.path().join("another"), RANKS, POOL, CELLS), None);
         assert_eq!(place.files().len(), left, "{way}: {says}");
 
-        // The command tells of it as often as it is called, and completes the rest.
+        // The command reports it at every call, and completes the other shards.
         for _ in 0..2 {
             let salvaged = tend::salvage(&node, None, false).unwrap();
             let why = &salvaged.left[0].why;
@@ -545,7 +546,7 @@ fn a_record_that_is_damaged_or_gone_is_told() {
     }
 }
 
-/// Alone in its pool, it names no space any more: the pool does.
+/// A record that is alone in its pool no longer names a space: the pool does.
 #[test]
 fn the_only_record_that_is_damaged_or_gone_is_told() {
     for (harm, says) in harms() {
@@ -561,7 +562,8 @@ fn the_only_record_that_is_damaged_or_gone_is_told() {
     }
 }
 
-/// Another start removed it, and its own was told nothing; so was one whose pool is gone.
+/// The start of another space removed the pool, and its own space got no report. The same happened if the pool was
+/// gone.
 #[test]
 fn a_pool_that_is_damaged_or_gone_is_told_by_its_own_space() {
     let harms: [Harm; 2] = [
@@ -580,8 +582,8 @@ fn a_pool_that_is_damaged_or_gone_is_told_by_its_own_space() {
     }
 }
 
-/// A start removed it, and what was staged was lost, though all that it took was a chmod. Starts are refused until then,
-/// and the command says the same, whatever characters are in the path.
+/// A start removed the files, and the staged revision was lost, although a chmod would have been enough. Starts are
+/// refused until the mode is corrected. The command reports the same, with any characters in the path.
 #[test]
 fn what_has_another_mode_waits_until_that_is_mended() {
     for (way, of) in WAYS.into_iter().flat_map(|way| ["record", "pool", "all"].map(|of| (way, of))) {
@@ -605,7 +607,7 @@ fn what_has_another_mode_waits_until_that_is_mended() {
         for _ in 0..2 {
             let told = place.told_at_opening();
             let says = match of {
-                // Nothing can be read that says which revision it is.
+                // No readable file names the revision.
                 "all" => vec!["its mode is 640, not 600"],
                 _ => vec!["revision 2", "its mode is 640, not 600", "chmod 600", "stays in memory"],
             };
@@ -620,7 +622,7 @@ fn what_has_another_mode_waits_until_that_is_mended() {
     }
 }
 
-/// A pool of an older build was told to be lost and removed, though that build could complete what is staged in it.
+/// A pool of an older build was reported lost and removed, although that build could complete its staged revision.
 #[test]
 fn what_another_version_staged_is_left_to_it() {
     for way in on_one_node() {
@@ -630,7 +632,7 @@ fn what_another_version_staged_is_left_to_it() {
         let ours = fs::read(&pool).unwrap();
         let mut older = ours.clone();
         older[8] = 1;
-        // Its header ends elsewhere.
+        // Its header ends at another place.
         older[16..100].iter_mut().for_each(|byte| *byte ^= 1);
         fs::write(&pool, &older).unwrap();
         let left = place.files().len();
@@ -659,7 +661,7 @@ fn claims_that_are_out_of_sight_are_known_of() {
         };
         let told = check(&GoneOver::default()).unwrap_err();
         assert!(told.contains("staged by ranks 0 to 2") && told.contains("--give-up-staged"), "{told}");
-        // Nothing that is seen would go; what is staged elsewhere would come back.
+        // No visible revision would be removed, but the revision that is staged elsewhere would come back.
         let (space, nothing) = (place.space(), GoneOver::default());
         let newest = SpaceSurvey::open(&space).unwrap().newest().unwrap().key;
         let refused = tend::rollback(&[(&space, Unseen::Waits(&nothing))], newest, &|_| ()).unwrap_err();
@@ -675,8 +677,8 @@ fn claims_that_are_out_of_sight_are_known_of() {
     }
 }
 
-/// The start of another space removed the pool of a killed job, in which nothing waited. No command wrote to the space of
-/// that job any more, as its memory was gone, and no salvage found it.
+/// The start of another space removed the pool of a killed job, in which nothing waited. After that, no command wrote
+/// to the space of that job, because its memory was gone, and no salvage found it.
 #[test]
 fn a_pool_that_another_space_has_removed_claims_nothing() {
     let place = Place::new(ONE_FILE);
@@ -688,7 +690,7 @@ fn a_pool_that_another_space_has_removed_claims_nothing() {
     Unseen::Waits(&seen).check(&SpaceSurvey::open(&place.space()).unwrap()).unwrap();
 }
 
-/// The portion is in a file that nobody sees for now: nothing is given up, and all is there when the file is back.
+/// No rank sees the file of the portion for now. The revision is not given up, and is complete when the file is back.
 #[test]
 fn what_belongs_to_a_file_out_of_sight_waits_for_it() {
     for (missing, way) in
@@ -714,7 +716,7 @@ fn what_belongs_to_a_file_out_of_sight_waits_for_it() {
                 assert!(says.iter().all(|what| text.contains(what)), "{text}");
             }
             for node in way.all_pools(place.pools.path()) {
-                // A child that another test is starting has the locks of this process, until it runs its program.
+                // A child that another test starts has the locks of this process until it runs its program.
                 let is_in_use =
                     |salvaged: &Salvaged| salvaged.shards.iter().any(|shard| matches!(shard.fate, SalvageFate::InUse));
                 let salvaged = bounded("children that start", || {
@@ -732,7 +734,7 @@ fn what_belongs_to_a_file_out_of_sight_waits_for_it() {
                 assert!(salvaged.shards.iter().all(fits), "{salvaged:?}");
             }
         }
-        // Another space's start, which looks whether it is wanted still.
+        // The start of another space checks whether the pool is still needed.
         assert_eq!(place.restore(&place.space.path().join("another"), RANKS, POOL, CELLS), None);
         assert!(place.files().len() >= 2 && place.files().len() <= left, "{way}");
         fs::rename(&aside, &layout).unwrap();
@@ -741,7 +743,8 @@ fn what_belongs_to_a_file_out_of_sight_waits_for_it() {
     }
 }
 
-/// All that is left of a layout that a job gave up elsewhere is one file: the portion does not come back.
+/// A newer job on other nodes has gone on without the staged revision. A file of its layout is missing, and the salvage
+/// does not wait for it.
 #[test]
 fn what_a_newer_job_has_gone_on_without_waits_for_no_file() {
     let place = Place::new(Way { per: Per::Rank, nodes: 1 });
@@ -758,12 +761,13 @@ fn what_a_newer_job_has_gone_on_without_waits_for_no_file() {
     assert_eq!((salvaged.shards.len(), place.files().len()), (RANKS, 0));
 }
 
-/// A start that sees nothing of the layout may be refused for what other ranks see: what was staged waits as well.
+/// A start that sees nothing of the layout may be refused because of the files that other ranks see. Then the staged
+/// revision waits as well.
 #[test]
 fn what_waits_for_a_layout_out_of_sight_outlives_a_refused_start() {
     let place = Place::new(Way { per: Per::Node, nodes: 2 });
     place.kill_job(POOL, CELLS, SOME);
-    // Rank 0 sees only its file, the others nothing: as on nodes with disks of their own.
+    // Rank 0 sees only its file, the others nothing, as on nodes with disks of their own.
     let disk = |rank: usize| if rank == 0 { place.space() } else { place.space.path().join("other disk") };
     fs::rename(place.layout_of(1), place.space.path().join("aside")).unwrap();
     let left = place.files().len();
@@ -807,7 +811,7 @@ fn a_stage_without_a_pool_completes_what_another_left() {
     }
 }
 
-/// Whatever a byte of pool and records was changed to: the old revision or the new one, whole.
+/// A byte of the pool or the records changes to any value: the restore gives the old revision or the new one, whole.
 #[test]
 fn what_was_damaged_in_memory_is_never_published_for_whole() {
     let mut restored = [0; 2];
@@ -817,7 +821,7 @@ fn what_was_damaged_in_memory_is_never_published_for_whole() {
     assert!(restored.iter().all(|count| *count > 20), "{restored:?}");
 }
 
-/// So many rounds of it; how often the old and the new one came back, besides `restored`.
+/// Does this `rounds` times. Returns the number of restores of the old and the new revision, added to `restored`.
 fn damaged_in_memory(way: Way, seed: u64, rounds: u64, mut restored: [u64; 2]) -> [u64; 2] {
     let place = Place::new(way);
     place.kill_job(POOL, CELLS, SOME);
@@ -830,7 +834,7 @@ fn damaged_in_memory(way: Way, seed: u64, rounds: u64, mut restored: [u64; 2]) -
         copy(&space, &place.space());
         copy(pools.path(), place.pools.path());
         let files = place.files();
-        // The chunks themselves have no checksum until they are written: only what is before them.
+        // The chunks have no checksum until they are written, so only bytes before them change.
         let path = &files[random.usize(0..files.len())];
         let mut bytes = fs::read(path).unwrap();
         let end = if path.extension().is_some() { bytes.len() } else { 8192.min(bytes.len()) };
@@ -846,10 +850,10 @@ fn damaged_in_memory(way: Way, seed: u64, rounds: u64, mut restored: [u64; 2]) -
     restored
 }
 
-/// Killed again and again while it completes what was left, the salvager comes to an end all the same.
+/// A salvager that is killed again and again still finishes.
 #[test]
 fn a_salvager_that_is_killed_is_followed_by_another() {
-    // So large that it takes a while.
+    // The data is so large that a salvage takes a while.
     let (pool_bytes, cells) = (16 << 20, 2_500_000);
     let mut random = fastrand::Rng::with_seed(5);
     let mut killed = 0;
@@ -889,11 +893,11 @@ fn salvager_that_is_killed() {
     }
 }
 
-/// Has room for the shard of one rank.
+/// Room for the shard of one rank.
 const CHUNKS_OF_ONE: u64 = 40 << 10;
 
-/// The ranks from `first` on, which have all chunks, are killed when the others wait for those: they go on, and finish
-/// their part.
+/// The ranks from `first` on have all chunks. They are killed when the others wait for those chunks. The others go on,
+/// and finish their part.
 fn kill_ranks(place: &Place, when: &str, first: usize) {
     let pool_bytes = (RANKS - first) as u64 * CHUNKS_OF_ONE;
     let meeting = TempDir::new().unwrap();
@@ -914,7 +918,7 @@ fn kill_ranks(place: &Place, when: &str, first: usize) {
     };
     let mut ranks: Vec<_> = (0..RANKS).map(rank).collect();
     let come = (0..RANKS).try_for_each(|rank| hear(meeting.path(), &format!("come-{rank}")).map(drop));
-    // Until they have taken what chunks there are.
+    // Until they have taken all free chunks.
     thread::sleep(Duration::from_millis(100));
     ranks[first..].iter_mut().for_each(|rank| rank.kill().unwrap());
     let since = Instant::now();
@@ -947,7 +951,7 @@ fn rank_in_a_process_of_its_own() {
     state.field = vec![0.0; CELLS];
     state.protect(&mut session);
     filled(&mut state, rank, 1);
-    // The space is made for what comes next, too.
+    // The space gets the size for the next checkpoint, too.
     session.begin(40_000).unwrap();
     session.checkpoint().unwrap();
     session.wait().unwrap();
@@ -974,11 +978,11 @@ fn rank_in_a_process_of_its_own() {
     while !session.poll().unwrap() {
         thread::sleep(Duration::from_millis(1));
     }
-    // As the runtime ends ranks when one is lost.
+    // The runtime ends ranks like this when one is lost.
     std::process::exit(0);
 }
 
-/// Has a process hold the locks that this one has in the space for some moments after its end, as the kernel does when it
+/// Another process holds this process's locks in the space for some moments after its end. The kernel does so when it
 /// ends a process on a busy machine.
 #[expect(clippy::zombie_processes, reason = "it outlives this process")]
 fn outlive_locks_of(space: &Path) {
@@ -1003,7 +1007,7 @@ fn what_a_killed_rank_was_filling_is_given_to_the_others() {
     }
 }
 
-/// A revision was lost: the lock of the portion was still held when that of the member was not.
+/// A revision was lost: the lock of the portion was still held when the lock of the member was free.
 #[test]
 fn what_a_killed_rank_had_staged_is_completed_also_if_its_locks_go_late() {
     for way in WAYS {
@@ -1015,7 +1019,7 @@ fn what_a_killed_rank_had_staged_is_completed_also_if_its_locks_go_late() {
     }
 }
 
-/// They need its chunks, so that they complete its shard themselves.
+/// The other ranks need the chunks, so they complete the shard themselves.
 #[test]
 fn what_a_killed_rank_had_staged_is_completed_by_the_others() {
     let alone = WAYS.map(|way| (way, 2));

@@ -1,8 +1,8 @@
 //! The salvage itself is killed, loses its power, and meets errors, after every single operation: the previous step or
 //! the newest one is there, whole; and the newest as long as the pool exists.
 //!
-//! A job on a device in memory is held still between t2 and t3, and what lies in its pool is copied: what a
-//! kill at that moment leaves.
+//! A job on a device in memory is stopped between t2 and t3. The contents of its pool are copied, as a kill at that
+//! moment leaves them.
 
 use crate::support::{
     faulty::{Durable, Failure, Faulty, Loss, Medium},
@@ -28,8 +28,8 @@ use std::{
     time::Duration,
 };
 
-/// A job opens the space, and saves one more step: at each point of that the power is lost, or the processes
-/// are killed.
+/// A job opens the space, and saves one more step. At each point of that, the power is lost or the processes are
+/// killed.
 fn everywhere(killed: &Killed, seeds: u64) {
     let shape = killed.shape;
     let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
@@ -81,7 +81,7 @@ fn everywhere(killed: &Killed, seeds: u64) {
 
 #[test]
 fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
-    // With nothing done yet, and with the last root that frees written and not synced.
+    // The job has done nothing yet, or the last root that frees room is written and not synced.
     let [one, two] = [Way { per: Per::Rank, nodes: 2 }, Way { per: Per::Node, nodes: 1 }];
     let changed = Shape { ranks: 2, way: two, capture: Capture::Incremental, ..LARGER };
     let whole = [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })];
@@ -93,7 +93,7 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     }
 }
 
-/// Of the last step everything up to the last root of rank 0 may be there.
+/// All writes of the last step, up to the last root of rank 0, may be there.
 #[test]
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
     let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, GROWING, LARGER, SHAPE];
@@ -112,7 +112,7 @@ fn whatever_was_done_before_the_kill_is_gone_on_with() {
     }
 }
 
-/// What left the pool before t2 is in the space, and its hashes are in the record.
+/// The data that left the pool before t2 is in the space, and its hashes are in the record.
 #[test]
 fn a_shard_larger_than_the_pool_is_completed_from_both() {
     let shape = Shape { pool_bytes: 48 << 10, way: Way { per: Per::Rank, nodes: 1 }, ..SHAPE };
@@ -123,8 +123,8 @@ fn a_shard_larger_than_the_pool_is_completed_from_both() {
     }
 }
 
-/// A hold that is taken after the kill counts at once: what was let go of at t1 is not let go of any more, and
-/// is written over by nobody.
+/// A hold that is taken after the kill counts at once: data that was released at t1 is no longer released, and no job
+/// overwrites it.
 #[test]
 fn what_is_held_after_the_kill_stays() {
     let mut restored = BTreeSet::new();
@@ -150,7 +150,7 @@ fn what_is_held_after_the_kill_stays() {
     assert_eq!(restored, BTreeSet::from([LAST - 1, LAST]), "with room for both, and without");
 }
 
-/// Although all of it may lie in the space and in the record: an operation fails, or finds the disk full, before or after
+/// All of its data may be in the space and in the record. An operation fails, or finds the disk full, before or after
 /// t2, and then the job is killed.
 #[test]
 fn what_was_told_to_be_lost_does_not_come_back() {
@@ -191,7 +191,7 @@ fn does_not_come_back(failure: Failure, kind: ErrorKind, per: Per) {
     assert!(told > 10);
 }
 
-/// It need not have saved anything: what it does from there on belongs to another line.
+/// The other job need not have saved anything: its revisions from there on belong to another line.
 #[test]
 fn a_start_elsewhere_ends_the_claim() {
     for (operations, way) in (0..8).zip(on_one_node().cycle()) {
@@ -209,8 +209,8 @@ fn a_start_elsewhere_ends_the_claim() {
     }
 }
 
-/// Of a job that has just been killed a process may be there for a moment after the space's locks are free;
-/// and a start of another job, which looks whether the pool is its own, may be at it.
+/// A process of a job that has just been killed may use the pool for a moment after the space's locks are free. A start
+/// of another job may use it while it checks the pool's owner.
 #[test]
 fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
     for (byte, way) in [0, RANK_BYTES, 0].into_iter().zip(on_one_node()) {
@@ -228,7 +228,8 @@ fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
     }
 }
 
-/// Once and not again: the opening says so, unless all is complete by then, and the next one has the newest step.
+/// An operation fails once. The opening reports it, unless everything is complete by then. The next opening has the
+/// newest step.
 #[test]
 fn an_error_in_any_operation_of_a_salvage_costs_and_mixes_nothing() {
     for (failure, way) in [Failure::Io, Failure::Full, Failure::Forgets].into_iter().zip(on_one_node()) {
@@ -253,7 +254,7 @@ fn an_error_in_any_operation_of_a_salvage_costs_and_mixes_nothing() {
                     step.unwrap_or_else(|why| panic!("{failure:?} in operation {nth}, {told:?}, {loss:?}: {why}"));
                 restored[(step + 1 - LAST) as usize] += 1;
             }
-            // What the next opening makes of what is left of the pool.
+            // The result of the next opening, with the rest of the pool.
             let medium = medium.end_processes();
             let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
             drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
@@ -270,8 +271,8 @@ fn an_error_in_any_operation_of_a_salvage_costs_and_mixes_nothing() {
     }
 }
 
-/// Opens the space with a rank for each folder in `pools`, as on so many nodes; the view of `hit` has no room for
-/// anything. What each rank is told.
+/// Opens the space with one rank for each folder in `pools`, as on that many nodes. The view of `hit` has no room.
+/// Returns each rank's result.
 fn opened_by(medium: &Medium, shape: Shape, pools: &[&Path], hit: Option<usize>) -> Vec<Result<(), Error>> {
     thread::scope(|scope| {
         let ranks = ThreadGroup::new(pools.len()).into_iter().zip(pools).enumerate();
@@ -279,7 +280,7 @@ fn opened_by(medium: &Medium, shape: Shape, pools: &[&Path], hit: Option<usize>)
             .map(|(rank, (group, pools))| {
                 let view = medium.view();
                 if hit == Some(rank) {
-                    // Not its probe: who sees whose files is found out before.
+                    // The probe does not fail: ranks find out before that which of them see the same files.
                     (4..200).for_each(|nth| view.fails_in(nth, Failure::Full));
                 }
                 let config = Config { stage: Stage::Direct, ..shape.config(pools) };
@@ -290,7 +291,7 @@ fn opened_by(medium: &Medium, shape: Shape, pools: &[&Path], hit: Option<usize>)
     })
 }
 
-/// One node completes what it has, the other cannot: all are told, and the next start completes the rest.
+/// One node completes its shards, the other cannot. All ranks get the error, and the next start completes the rest.
 #[test]
 fn a_start_without_room_is_refused_on_all_ranks_and_ends_no_claim() {
     WAYS.into_iter().filter(|way| way.nodes == 2).for_each(without_room);
@@ -327,7 +328,7 @@ fn says_no_room(rank: usize, error: &Error, medium: &Medium, pools: &Path, left:
     assert!(says.iter().all(|what| error.to_string().contains(what)), "rank {rank}: {error}");
 }
 
-/// Or that revision is given up, as the message says.
+/// The other way, which the message names: the revision is given up.
 fn given_up(way: Way) {
     let shape = Shape { ranks: 2, way, ..LARGER };
     let killed = Killed::after(shape, Some(3)).unwrap();
@@ -345,7 +346,7 @@ fn medium_path(medium: &Medium) -> String {
     Faulty(medium.view()).path()
 }
 
-/// Whoever is at the pool may go, and then what is in it can be completed.
+/// The process that holds the pool may end, and then the revision in it can be completed.
 #[test]
 fn a_pool_that_stays_taken_refuses_the_start() {
     let killed = Killed::after(SHAPE, Some(3)).unwrap();

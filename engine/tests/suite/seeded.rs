@@ -1,7 +1,7 @@
 //! Jobs of several ranks crash, restart, go back, fail, and write late at random, thousands of times. Every restore
 //! gives one revision's bytes on all ranks, never older than the last acknowledged one.
 //!
-//! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
+//! A failing test prints its seed; MAINSTAY_SEED=<number> runs that seed alone.
 
 use crate::support::{
     often, one_or_all,

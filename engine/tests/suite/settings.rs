@@ -55,7 +55,7 @@ impl Place {
         self.resolve(&Choice::default()).unwrap_or_else(|e| panic!("{e}")).config
     }
 
-    /// The message, which says all of `says`; {file} stands for the file's path.
+    /// The message, which contains all of `says`; {file} stands for the file's path.
     #[track_caller]
     fn refuses(&self, says: &[&str]) -> String {
         let error = self.resolve(&Choice::default()).err().expect("it was taken");
@@ -204,7 +204,7 @@ fn a_file_may_lie_elsewhere() {
     assert_eq!(place.config().keep, 5);
     fs::write(place.folder.path().join("other.toml"), "keep = 6").unwrap();
     assert_eq!(place.set("MAINSTAY_CONFIG", "other.toml").config().keep, 6);
-    // An empty variable is none.
+    // An empty variable counts as unset.
     assert_eq!(Place::with_file("keep = 2").set("MAINSTAY_CONFIG", "").config().keep, 2);
 }
 
@@ -370,7 +370,7 @@ fn wrong_lines_of_a_file_are_named() {
     Place::with_file(deep).refuses(&["{file}, line 1"]);
     Place::with_file("k".repeat(500_000) + " = 1").refuses(&["{file}, line 1", "no such setting"]);
     Place::with_file(b"keep = 3\n# \xff\n").refuses(&["{file}, line 2: a byte that is not UTF-8"]);
-    // What comes first in the file is told first.
+    // The first error in the file is reported first.
     Place::with_file("zeta = 1\nalpha = 1").refuses(&["zeta in {file}, line 1"]);
 }
 
@@ -380,7 +380,7 @@ fn a_pool_smaller_than_two_chunks_names_both() {
         .refuses(&["pool_bytes in {file}, line 2, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
     let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
     place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
-    // A pool that nobody has set suits the chunks, and they suit the pool.
+    // An unset pool suits the chunks, and unset chunks suit the pool.
     assert_eq!(Place::with_file("chunk_bytes = '64 MiB'").config().pool_bytes, None);
     assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, Some(8192));
 }
@@ -408,7 +408,7 @@ fn what_is_no_readable_file_is_refused() {
     assert_eq!(Place::with_file("").config(), Config::default());
     assert_eq!(Place::with_file("\u{feff}keep = 2\r\n").config().keep, 2);
 
-    // A file that is named must be there; one in the way of the named one does not matter.
+    // A file that is named must exist. Another file in the default place does not matter.
     let missing = Place::with_file("keep = 0").set("MAINSTAY_CONFIG", "missing.toml");
     missing.refuses(&["missing.toml: ", "cannot be read", "No such file"]);
     Place::new().set("MAINSTAY_CONFIG", "a\0b").refuses(&["cannot be read"]);
@@ -432,7 +432,7 @@ fn variables_that_are_no_settings_are_found() {
     assert_eq!(found, [("MAINSTAY_OWN", None), ("MAINSTAY_PORT", Some("MAINSTAY_PORTION_BYTES".to_owned()))]);
 }
 
-/// It counted for nothing, and the job ran without a checkpoint.
+/// The variable had no effect, and the job ran without a checkpoint.
 #[test]
 fn a_variable_that_must_be_meant_as_a_setting_is_refused() {
     for (wrong, meant) in [
@@ -461,7 +461,7 @@ fn a_variable_that_must_be_meant_as_a_setting_is_refused() {
     }
 }
 
-/// What module systems and other programs set is none of ours.
+/// Variables of module systems and other programs are not settings of Mainstay.
 #[test]
 fn variables_of_others_are_no_reason_to_refuse() {
     let names = "ROOT HOME DIR BASE PREFIX BIN LIB LIB64 LIBDIR LIBRARIES INC INCLUDE INCLUDE_DIR VERSION PATH MAN DOC SHARE \
@@ -542,10 +542,10 @@ fn ranks_with_different_settings_are_refused() {
             assert!(error.to_string().starts_with(&expected), "{error}");
         }
     }
-    // Every key that must be alike was tried.
+    // The test tried every key that must be alike.
     let alike: Vec<_> = KEYS.iter().filter(|key| key.alike).map(|key| key.name).collect();
     assert_eq!(different.each_ref().map(|(key, ..)| *key).as_slice(), alike);
-    // What concerns a rank alone may differ.
+    // Settings of a single rank may differ.
     let own = Config { io_threads: 1, portion_bytes: 8 << 20, ..small.clone() };
     assert!(open_all(&own).iter().all(Result::is_ok));
 }

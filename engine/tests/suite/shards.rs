@@ -1,4 +1,4 @@
-//! Reading other ranks' data after a restore.
+//! Reads other ranks' data after a restore.
 
 use crate::support::{bounded, in_sessions, run};
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, ShardsHere, group::Group};
@@ -52,7 +52,7 @@ fn other_numbers_of_ranks_read_all_shards_that_they_see() {
             assert_eq!(kind(session.read_shard(3, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
             assert_eq!(kind(session.read_shard(1, "other", 0, &mut [0])), ErrorKind::InvalidArgument);
             if ranks == 4 {
-                // Its blocks may go from here on.
+                // Its blocks may be overwritten from here on.
                 session.begin(1).unwrap();
                 assert_eq!(session.shards().unwrap(), ShardsHere::default());
                 assert_eq!(kind(session.read_shard(0, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
@@ -98,7 +98,7 @@ fn no_damaged_byte_is_handed_out() {
     });
 }
 
-/// Particles of a rank, each rank has other many.
+/// Particles of a rank. Each rank has another number of them.
 fn particles(rank: usize) -> Vec<u8> {
     content(rank).into_iter().cycle().take(7000 + 9000 * rank).collect()
 }
@@ -110,7 +110,7 @@ fn protect(session: &mut Session, name: &str, memory: &mut [u8]) {
     session.protect(region.unwrap()).unwrap();
 }
 
-/// What each rank kept for itself alone was refused on another number of ranks, also where it was not protected.
+/// Data that each rank kept for itself was refused on another number of ranks, even if it was not protected.
 #[test]
 fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
     let folder = TempDir::new().unwrap();
@@ -136,7 +136,7 @@ fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
             assert_eq!(step, [7; 5000]);
             assert_eq!(kind(session.bring_shards(&[4])), ErrorKind::InvalidArgument);
             session.bring_shards(&[]).unwrap();
-            // Other many on each rank, on some none.
+            // Each rank has another number of shards, some have none.
             let mine: Vec<u32> = (rank as u32..4).step_by(ranks).chain([0]).take(rank + 1).collect();
             session.bring_shards(&mine).unwrap();
             for shard in 0..4 {
@@ -157,7 +157,7 @@ fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
     }
 }
 
-/// Both ranks make the call, or both are told.
+/// Both ranks make the call, or both get an error.
 #[test]
 fn a_call_that_other_ranks_do_not_make_is_told() {
     let folder = TempDir::new().unwrap();
@@ -173,7 +173,7 @@ fn a_call_that_other_ranks_do_not_make_is_told() {
     });
 }
 
-/// On nodes of their own, and in a group that sends nothing in the background: a third rank waited for ever.
+/// On nodes of their own, and in a group that sends nothing in the background: a third rank waited forever.
 #[test]
 fn shards_that_nobody_can_send_are_out_of_sight() {
     let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();

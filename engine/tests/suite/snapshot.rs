@@ -1,5 +1,5 @@
 //! With `capture = "snapshot"` the program goes on before its memory is copied, and the revision has the memory of the
-//! checkpoint, whatever the program does meanwhile.
+//! checkpoint, even if the program writes meanwhile.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{bounded, run};
@@ -26,7 +26,7 @@ fn folder() -> TempDir {
     TempDir::new_in("/dev/shm").unwrap()
 }
 
-/// Snapshots of all that can be in one.
+/// Snapshots of all memory that allows them.
 fn snapshots() -> Config {
     Config { capture: Capture::Snapshot, snapshot_bytes: Some(0), start: Start::Fresh, ..Config::default() }
 }
@@ -35,16 +35,16 @@ fn open(group: Box<dyn Group>, space: &Path, config: &Config) -> Session {
     Session::open(group, space, config.clone()).unwrap()
 }
 
-/// Memory of a program, which several threads write.
+/// Memory of a program, written by several threads.
 #[derive(Clone, Copy)]
 struct Memory {
     at: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: the tests say which thread writes where.
+// SAFETY: the tests decide which thread writes where.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: see above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -64,7 +64,7 @@ impl Memory {
 
     #[expect(clippy::mut_from_ref, reason = "one thread at a time asks")]
     fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: mapped, and the caller is alone with it.
+        // SAFETY: mapped, and only the caller uses it.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
     }
 
@@ -73,7 +73,7 @@ impl Memory {
         unsafe { Region::new(name, self.at, self.bytes as u64) }.unwrap()
     }
 
-    /// Writes all of it, a word of each page first.
+    /// Writes all of it, beginning with a word of each page.
     fn scribble(&self, value: u8) {
         for at in (0..self.bytes).step_by(4096) {
             // SAFETY: in the mapping.
@@ -83,12 +83,12 @@ impl Memory {
     }
 
     fn unmap(self) {
-        // SAFETY: nobody refers to it any more.
+        // SAFETY: nothing refers to it any more.
         assert_eq!(0, unsafe { libc::munmap(self.at.cast(), self.bytes) });
     }
 }
 
-/// How the shards of revision `number` were copied.
+/// The way in which each shard of revision `number` was copied.
 fn copied_by(space: &Path, number: u64) -> Vec<CopiedBy> {
     let survey = SpaceSurvey::open(space).unwrap();
     let revision = survey.revisions.iter().find(|revision| revision.key.number == number).unwrap();
@@ -97,12 +97,12 @@ fn copied_by(space: &Path, number: u64) -> Vec<CopiedBy> {
     revision.shards.iter().map(|shard| of(shard.manifest().unwrap())).collect()
 }
 
-/// Clones that are children of this process, which copy for it.
+/// Clones that are children of this process and copy for it.
 fn clones() -> Vec<i32> {
     newest_clones().collect()
 }
 
-/// The same, one by one, the newest first: each is told as soon as it is found.
+/// The same, one by one, newest first: each comes as soon as it is found.
 fn newest_clones() -> impl Iterator<Item = i32> {
     let own = std::process::id();
     let is_clone = move |pid: &i32| {
@@ -115,7 +115,7 @@ fn newest_clones() -> impl Iterator<Item = i32> {
     pids.into_iter().filter(is_clone)
 }
 
-/// Waits until none of `clones` is left; other tests in this process have some, too.
+/// Waits until none of `clones` is left; other tests in this process have clones, too.
 fn await_end_of(mut clones_left: Vec<i32>) {
     while !clones_left.is_empty() {
         thread::sleep(Duration::from_millis(10));
@@ -125,11 +125,11 @@ fn await_end_of(mut clones_left: Vec<i32>) {
 }
 
 fn kill(clone: i32) {
-    // SAFETY: a child of this process, which nobody has reaped, or no process at all.
+    // SAFETY: a child of this process that is not reaped yet, or no process at all.
     let _ = unsafe { libc::kill(clone, libc::SIGKILL) };
 }
 
-/// Four threads write all memory of the program from the moment on at which the checkpoint returns.
+/// Four threads write all memory of the program from the moment at which the checkpoint returns.
 #[test]
 fn what_is_saved_is_the_memory_at_the_checkpoint() {
     let ways = [
@@ -143,7 +143,7 @@ fn what_is_saved_is_the_memory_at_the_checkpoint() {
         bounded(&format!("{stage:?}, in memory: {in_memory}"), || {
             let folder = folder();
             let memory = if in_memory { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
-            // With stage node, what goes straight through is no part of a snapshot.
+            // With stage node, data that goes straight to storage is no part of a snapshot.
             let threshold_bytes = Some(1 << 30);
             let config = Config { stage, memory, threshold_bytes, memory_copies: 1, pfs_every: 1, ..snapshots() };
             let space = folder.path().join("space");
@@ -187,7 +187,7 @@ fn what_is_saved_is_the_memory_at_the_checkpoint() {
     }
 }
 
-/// The memory is gone, and other memory there, while the clone copies.
+/// The memory is gone, and other memory is in its place, while the clone copies.
 #[test]
 fn memory_may_go_while_it_is_copied() {
     let folder = folder();
@@ -210,7 +210,7 @@ fn memory_may_go_while_it_is_copied() {
     assert_eq!(copied_by(folder.path(), 5), [CopiedBy::Clone]);
 }
 
-/// A pool that holds a part of the shard: the chunks that a snapshot would fill are needed before.
+/// The pool holds only a part of the shard: the chunks for a snapshot are needed before.
 #[test]
 fn a_pool_that_is_too_small_takes_a_plain_copy() {
     let folder = folder();
@@ -234,8 +234,8 @@ fn a_pool_that_is_too_small_takes_a_plain_copy() {
     assert_eq!(copied_by(folder.path(), 3), [CopiedBy::Program; 2]);
 }
 
-/// Memory that Mainstay allocated is copied under protection, beside other memory that a clone copies; its threads write at
-/// once. What is freed meanwhile is copied all the same.
+/// Memory that Mainstay allocated is copied under protection, beside other memory that a clone copies. The program's
+/// threads write at once. Memory that is freed meanwhile is copied all the same.
 #[test]
 fn memory_of_our_own_is_copied_under_protection() {
     let expected = |capture, with_other| match (capture, with_other) {
@@ -266,7 +266,7 @@ fn memory_of_our_own_is_copied_under_protection() {
                 thread::scope(|scope| {
                     for quarter in 0..4 {
                         let bytes = own.bytes / 4;
-                        // SAFETY: a part of the memory, this thread's alone.
+                        // SAFETY: a part of the memory that only this thread uses.
                         let part = Memory { at: unsafe { own.at.add(quarter * bytes) }, bytes };
                         scope.spawn(move || part.scribble(round as u8));
                     }
@@ -306,7 +306,7 @@ fn memory_of_our_own_comes_back_where_it_was() {
         assert!(memory.bytes_mut().iter().all(|byte| *byte == round));
         memory.bytes_mut().fill(round + 1);
         session.checkpoint().unwrap();
-        // It is being copied.
+        // A copy of it is under way.
         session.free("comes/back").unwrap();
         assert!(session.free("comes/back").is_err());
         session.close().unwrap();
@@ -314,7 +314,7 @@ fn memory_of_our_own_comes_back_where_it_was() {
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
 }
 
-/// An allocation that was refused took the region of that name along: the next revision lacked it.
+/// A refused allocation removed the region of that name: the next revision lacked it.
 #[test]
 fn memory_for_a_name_that_a_region_has_is_refused_and_the_region_stays() {
     let folder = folder();
@@ -330,7 +330,7 @@ fn memory_for_a_name_that_a_region_has_is_refused_and_the_region_stays() {
     memory.unmap();
 }
 
-/// What a clone is too slow for is copied by the program, if the user says nothing else.
+/// The program copies a small state itself, because a clone would take longer, unless a setting says otherwise.
 #[test]
 fn little_memory_is_copied_by_the_program() {
     let folder = folder();
@@ -344,12 +344,12 @@ fn little_memory_is_copied_by_the_program() {
     memory.unmap();
 }
 
-/// The process that copies is killed: the revision has failed, which is told once, to all ranks; the one before is there,
-/// and the next one has all that changed.
+/// The copying process is killed. All ranks get the error of the failed revision once. The revision before is there,
+/// and the next one has all changes.
 #[test]
 fn a_clone_that_is_killed_costs_its_revision_alone() {
     let folder = folder();
-    // In a process of its own: it kills all clones of its process, and other tests have some.
+    // In a process of its own: the test kills all clones of its process, and other tests have clones.
     let ran = job("job_whose_clones_are_killed", folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
     assert!(ran.status.success() && said.contains("1 passed"), "{said}");
@@ -365,7 +365,7 @@ fn job_whose_clones_are_killed() {
         bounded(&format!("{capture:?}"), || {
             let folder = folder();
             let config = Config { capture, ..snapshots() };
-            // One of the clones is killed before it is done in one of these tries.
+            // In one of these tries, a clone is killed before it is done.
             let has_failed = run(2, |rank, group| {
                 let memory = Memory::filled(24 * MIB, rank as u64);
                 let mut session = open(group, folder.path(), &config);
@@ -374,7 +374,8 @@ fn job_whose_clones_are_killed() {
                 // On a busy machine a clone is often done before it is found.
                 for round in 0..400_u16 {
                     memory.bytes_mut().iter_mut().step_by(8192).for_each(|byte| *byte ^= (round % 255) as u8 + 1);
-                    // A rank that learns of the failure before its checkpoint returns gets the error there already.
+                    // A rank that learns of the failure before its checkpoint returns gets the error from that
+                    // checkpoint.
                     let saved = session.checkpoint().map(drop);
                     if rank == 1 {
                         newest_clones().take(2).for_each(kill);
@@ -383,7 +384,7 @@ fn job_whose_clones_are_killed() {
                     if let Err(error) = saved.and(awaited) {
                         assert!(error.to_string().contains("ended by signal 9"), "{error}");
                         failed += 1;
-                        // It is told once.
+                        // The error comes once.
                         session.wait().unwrap();
                     }
                     let saved = memory.bytes_mut().to_vec();
@@ -422,7 +423,7 @@ fn task() -> Option<PathBuf> {
     env::var_os(TASK).map(PathBuf::from)
 }
 
-/// A system that makes no processes: all is saved all the same, and a line says how.
+/// The system refuses new processes: everything is saved all the same, and a line on standard error says how.
 #[test]
 fn without_room_for_a_clone_the_program_copies_and_says_so() {
     let folder = folder();
@@ -455,7 +456,8 @@ fn job_without_clones() {
     session.close().unwrap();
 }
 
-/// Has this thread refused the call that makes a process by copying this one; threads are made by another.
+/// In this thread, the system now refuses the call that makes a process by copying this one. Another call makes
+/// threads.
 fn refuse_clones() {
     let code = |code: u32| code as u16;
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
@@ -466,14 +468,14 @@ fn refuse_clones() {
         step(code(libc::BPF_RET | libc::BPF_K), 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program outlives the calls, which confine this thread alone.
+    // SAFETY: the program outlives the calls, which confine only this thread.
     unsafe {
         assert_eq!(0, libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
         assert_eq!(0, libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program));
     }
 }
 
-/// A program that is killed while its clone copies leaves the revision before, no process, and nothing in memory.
+/// If a program is killed while its clone copies, the revision before is left, with no process and nothing in memory.
 #[test]
 fn a_kill_while_the_clone_copies_loses_that_revision_alone() {
     for (in_memory, capture) in
@@ -488,7 +490,7 @@ fn a_kill_while_the_clone_copies_loses_that_revision_alone() {
                 command.env("IN_MEMORY", if in_memory { "1" } else { "0" });
                 command.env("CAPTURE", if capture == Capture::Snapshot { "snapshot" } else { "both" });
                 assert!(!command.output().unwrap().status.success());
-                // Nobody copies any more: a child of that process is gone with it, or at its next look.
+                // No process copies any more: a child ends with its parent, or at its next check.
                 let begun = std::time::Instant::now();
                 while orphans_remain() {
                     assert!(begun.elapsed().as_secs() < 20, "a clone remains");
@@ -526,7 +528,7 @@ fn killed_config(folder: &Path, in_memory: bool, capture: Capture) -> Config {
     Config { capture, memory, memory_copies: 1, pool_directory, memory_after, pfs_every: 5, start, ..snapshots() }
 }
 
-/// Whether a clone is left whose program is gone.
+/// Whether a clone is left without its program.
 fn orphans_remain() -> bool {
     let field = |status: &str, name| {
         status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).unwrap_or_default()

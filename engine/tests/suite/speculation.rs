@@ -1,4 +1,4 @@
-//! With a `predictor` pages are saved before the checkpoint. What a revision holds is the same.
+//! With a `predictor` pages are saved before the checkpoint. The contents of a revision are the same.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::incremental::Nodes;
@@ -47,7 +47,7 @@ fn config(predictor: Predictor) -> Config {
     }
 }
 
-/// Memory that begins with a page.
+/// Memory that begins at a page boundary.
 struct Pages {
     memory: Vec<u8>,
     first: usize,
@@ -80,7 +80,7 @@ fn open(group: Box<dyn Group>, space: &Path, config: Config) -> Session {
     Session::open(group, space, config).unwrap()
 }
 
-/// Waits until what is to be saved early is saved.
+/// Waits until all pages that are to be saved early are saved.
 fn saved(session: &mut Session) -> Speculation {
     bounded("what is saved early", || {
         loop {
@@ -93,7 +93,7 @@ fn saved(session: &mut Session) -> Speculation {
     })
 }
 
-/// Whether the kernel tells which pages were written; elsewhere nothing is saved early, which is told.
+/// Whether the kernel reports written pages. If not, nothing is saved early, and the session reports that.
 fn has_pages(session: &mut Session) -> bool {
     session.speculation().unwrap().off.is_empty()
 }
@@ -103,7 +103,7 @@ fn written_bytes(session: &mut Session) -> u64 {
     session.last_record().unwrap().unwrap().phases.written_bytes
 }
 
-/// That the newest revision has what is in memory now.
+/// Checks that the newest revision has the current contents of memory.
 fn holds(session: &mut Session, memory: &mut Pages) {
     let mut back = vec![0; BLOCKS * BLOCK];
     session.get(None, "x", &mut back).unwrap().unwrap();
@@ -125,7 +125,7 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
         session.settled("x", 0, 300 * BLOCK as u64).unwrap();
         let told = saved(&mut session);
         assert_eq!((told.saved, told.wasted), (300 * (round + 1), 10 * round), "{told:?}");
-        // It lied about ten of them.
+        // The program was wrong about ten of them.
         memory.write(20..30);
         session.checkpoint().unwrap();
         let told = session.speculation().unwrap();
@@ -135,7 +135,7 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
         holds(&mut session, &mut memory);
     }
     session.close().unwrap();
-    // Of the interval before the last checkpoint alone.
+    // The numbers are only for the interval before the last checkpoint.
     let survey = SpaceSurvey::open(folder.path()).unwrap();
     let newest = survey.newest().unwrap();
     let annex = newest.manifest(&newest.shards[0]).unwrap().unwrap().annex;
@@ -161,14 +161,14 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
 fn each_predictor_saves_what_it_names_and_every_revision_is_whole() {
     for predictor in [Predictor::Infrequent, Predictor::Idle, Predictor::Phase, Predictor::Count, Predictor::Auto] {
         let names_it = !matches!(predictor, Predictor::Count | Predictor::Phase | Predictor::Auto);
-        // On a machine that stalls in a look at the pages, many of the looks after it are left out.
+        // On a machine that stalls during a look at the pages, many of the looks after it are left out.
         let mut tries = (0..8).map(|_| told_of_a_scan(predictor));
         assert!(tries.any(|told| told.is_none_or(|told| !names_it || told.early * 3 > told.dirty)), "{predictor:?}");
     }
 }
 
-/// What saving early by `predictor` comes to for a scan as long as four intervals, of which each has eight ticks; `None` where
-/// the kernel does not tell which pages were written.
+/// The result of early saves by `predictor` for a scan over four intervals, with eight ticks each; `None` if the kernel
+/// does not report written pages.
 fn told_of_a_scan(predictor: Predictor) -> Option<Speculation> {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let mut memory = Pages::new();
@@ -213,29 +213,29 @@ fn memory_that_goes_meanwhile_does_no_harm() {
         let at = map(ptr::null_mut());
         // SAFETY: the mapping has as many bytes.
         unsafe { ptr::write_bytes(at, round + 1, bytes) };
-        // SAFETY: mapped, but where the test says otherwise, before which it is unprotected.
+        // SAFETY: mapped, unless the test unmaps it, and then it is unprotected before.
         session.protect(unsafe { Region::new("y", at, bytes as u64) }.unwrap()).unwrap();
         session.checkpoint().unwrap();
-        // SAFETY: as above.
+        // SAFETY: see above.
         unsafe { ptr::write_bytes(at, round + 2, bytes) };
         session.settled("y", 0, bytes as u64).unwrap();
         match round % 4 {
-            // It goes while it is saved, and nobody was told.
+            // The memory is unmapped while it is saved, without a notice.
             0 => {
                 session.unprotect("y").unwrap();
                 // SAFETY: nothing refers to it any more.
                 unsafe { libc::munmap(at.cast(), bytes) };
             }
-            // Something else comes there.
+            // Other memory takes its place.
             1 => {
                 saved(&mut session);
                 map(at);
             }
-            // It moves elsewhere, as `realloc` does, and something else comes there.
+            // The memory moves elsewhere, as with `realloc`, and other memory takes its place.
             2 => {
                 saved(&mut session);
                 let other = map(ptr::null_mut());
-                // What has moved leaves no hole, in which another test's memory might come before this one's.
+                // The move leaves no hole, because another test's memory might be mapped there before this one's.
                 let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
                 // SAFETY: over a mapping of this test.
                 let moved = unsafe { libc::mremap(at.cast(), bytes, bytes, how, other.cast::<libc::c_void>()) };
@@ -261,7 +261,7 @@ fn memory_that_goes_meanwhile_does_no_harm() {
     session.close().unwrap();
 }
 
-/// Of such memory the pages do not tell any more that it was written: it was saved early, and then written again.
+/// The pages of such memory no longer report writes: it was saved early, and then written again.
 #[test]
 fn what_was_saved_early_of_memory_that_is_watched_no_longer_does_not_count() {
     const SMALL: usize = 8 * BLOCK;
@@ -270,20 +270,20 @@ fn what_was_saved_early_of_memory_that_is_watched_no_longer_does_not_count() {
     let region = |at: *mut u8, bytes: usize| unsafe { Region::new("x", at, bytes as u64) }.unwrap();
     let changes: [(&str, usize, Change); 5] = [
         ("it shrinks", SMALL, |session, at| {
-            // SAFETY: as above.
+            // SAFETY: see above.
             unsafe { session.move_to("x", at, Some(&[SMALL as u64])) }.unwrap();
         }),
         ("it is untracked", BLOCKS * BLOCK, |session, _| session.untrack("x").unwrap()),
         ("a part of it is another region", SMALL, |session, at| {
             session.unprotect("x").unwrap();
-            // SAFETY: as above.
+            // SAFETY: see above.
             session.protect(unsafe { Region::new("x", at, SMALL as u64) }.unwrap()).unwrap();
         }),
         ("it was untracked for a while", BLOCKS * BLOCK, |session, at| {
             session.untrack("x").unwrap();
             session.tick().unwrap();
             session.unprotect("x").unwrap();
-            // SAFETY: as above.
+            // SAFETY: see above.
             session.protect(unsafe { Region::new("x", at, (BLOCKS * BLOCK) as u64) }.unwrap()).unwrap();
         }),
         ("it is put", BLOCKS * BLOCK, |session, _| session.unprotect("x").unwrap()),
@@ -316,7 +316,7 @@ fn what_was_saved_early_of_memory_that_is_watched_no_longer_does_not_count() {
     }
 }
 
-/// A disk that takes no data while it is told so.
+/// A disk that takes no data while the flag is set.
 #[derive(Debug, Default)]
 struct Refusing(AtomicBool);
 
@@ -354,7 +354,7 @@ fn what_could_not_be_saved_early_is_saved_at_the_checkpoint() {
     session.close().unwrap();
 }
 
-/// A space from the time without a predictor is full once it keeps what it is to keep.
+/// A space that was made without a predictor is full once it has the revisions that it must keep.
 #[test]
 fn where_the_portion_has_too_little_room_that_is_told_and_all_is_saved_at_the_checkpoint() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -399,7 +399,7 @@ fn where_the_portion_has_too_little_room_that_is_told_and_all_is_saved_at_the_ch
     assert_eq!(annex.saved_early, Some(expected));
 }
 
-/// A program that says always what is not true: it stops to be believed.
+/// A program that always gives wrong hints: the session stops using them.
 #[test]
 fn nothing_more_is_saved_early_while_more_is_wasted_than_saved() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -414,7 +414,7 @@ fn nothing_more_is_saved_early_while_more_is_wasted_than_saved() {
         memory.write(0..100);
         session.settled("x", 0, 100 * BLOCK as u64).unwrap();
         let told = saved(&mut session);
-        // After some time it is tried again.
+        // After some time the session tries again.
         assert_eq!(told.saved, if round < 4 { 100 } else { 200 }, "round {round}: {told:?}");
         memory.write(0..100);
         session.checkpoint().unwrap();
@@ -439,7 +439,7 @@ fn what_is_called_settled_must_be_there() {
             assert_eq!(session.settled("x", offset, bytes).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
         assert_eq!(session.settled("z", 0, 0).unwrap_err().kind(), ErrorKind::RegionMissing);
-        // What is followed may have more by now than when it was last asked for.
+        // A region that the session follows may have grown since the last call.
         let followed = |region: &Region| Ok(region.clone());
         session.follow("x", followed).unwrap();
         for (offset, bytes) in [(1, all), (all, BLOCK as u64), (all + 1, 0), (0, 1 << 60)] {
@@ -451,7 +451,7 @@ fn what_is_called_settled_must_be_there() {
     }
 }
 
-/// What is saved early is in nobody's way: of a checkpoint that is given up, of a restore, and of a rank whose neighbours
+/// Blocks that were saved early do not hinder a checkpoint that is given up, a restore, or a rank with neighbours that
 /// save nothing early.
 #[test]
 fn what_was_saved_early_is_given_up_where_the_program_goes_elsewhere() {
@@ -495,7 +495,7 @@ fn what_was_saved_early_is_given_up_where_the_program_goes_elsewhere() {
     });
 }
 
-/// A run that was recorded tells what the next one does not write again, wherever its memory lies then.
+/// The record of a run shows the pages that the next run does not write again, at any address of its memory.
 #[test]
 fn the_oracle_knows_what_a_recorded_run_has_written() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -533,13 +533,13 @@ fn the_oracle_knows_what_a_recorded_run_has_written() {
     assert!(told.early == 0 && told.off.contains("trace"), "{told:?}");
 }
 
-/// Room for early blocks is found beside what is kept, and looked at again at the checkpoint, when somebody may have come to
-/// hold a revision that was to go.
+/// Early blocks get room beside the revisions that are kept. The checkpoint looks at the room again, because meanwhile
+/// a hold may keep a revision that was to be removed.
 #[test]
 fn a_hold_that_comes_after_blocks_were_saved_early_takes_no_room_from_any_revision() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let mut memory = Pages::new();
-    // As tight as a portion is that was made without a predictor.
+    // As tight as a portion that was made without a predictor.
     let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Off));
     memory.protect(&mut session);
     session.checkpoint().unwrap();
@@ -581,8 +581,8 @@ fn a_hold_that_comes_after_blocks_were_saved_early_takes_no_room_from_any_revisi
 const BY_NAME: [Predictor; 6] =
     [Predictor::Told, Predictor::Auto, Predictor::Infrequent, Predictor::Idle, Predictor::Phase, Predictor::Count];
 
-/// Jobs that save early, on levels and nodes as `seed` says: each revision is what was in memory at its checkpoint, wherever
-/// it is read. Returns how many blocks went early.
+/// Jobs that save early, on levels and nodes chosen by `seed`. Each revision is the memory at its checkpoint, for every
+/// reader. Returns the number of blocks that were saved early.
 fn random_levels(seed: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let seats: &[usize] = [&[0][..], &[0, 0], &[0, 1], &[0, 1, 0]][random.usize(0..4)];
@@ -605,7 +605,7 @@ fn random_levels(seed: u64) -> u64 {
     let (saved_by, early) = (Mutex::new(std::collections::HashMap::new()), AtomicU64::new(0));
     for job in 0..2 {
         run(seats.len(), |rank, group| {
-            // What all ranks do alike, and what each has for itself.
+            // Random choices that all ranks share, and those of each rank.
             let mut alike = Rng::with_seed(seed << 8 | job);
             let mut own = Rng::with_seed(seed << 16 | job << 8 | rank as u64);
             let mut session = nodes.session(group);
@@ -654,7 +654,7 @@ fn random_levels(seed: u64) -> u64 {
                 session.close().unwrap();
             }
         });
-        // What the farther level has is as whole, though nothing was saved early there.
+        // The farther level is as whole, although nothing was saved early there.
         let far = SpaceSurvey::open(nodes.pfs.path()).unwrap();
         for revision in far.revisions.iter().filter(|revision| revision.complete) {
             assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole, "{told}");

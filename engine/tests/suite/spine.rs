@@ -72,7 +72,7 @@ fn another_number_of_ranks_is_told_both_numbers() {
     });
 }
 
-/// Counts what a session asks of its group.
+/// Counts the calls of a session to its group.
 struct Counting(Arc<AtomicU64>);
 
 impl Group for Counting {
@@ -94,7 +94,7 @@ impl Group for Counting {
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        // Dearer than an all-reduce, and so counted as more than one.
+        // More expensive than an all-reduce, and so counted as more than one.
         self.0.fetch_add(100, Ordering::Relaxed);
         Solo.all_gather(mine)
     }
@@ -112,14 +112,14 @@ fn a_checkpoint_costs_one_all_reduce() {
     let mut session = Session::open(Box::new(Counting(asked.clone())), &path, small()).unwrap();
     let mut state = State::new();
     state.protect(&mut session);
-    // The first one makes the layout.
+    // The first checkpoint makes the layout.
     session.checkpoint().unwrap();
     let before = asked.load(Ordering::Relaxed);
     for step in 1..=10 {
         session.checkpoint().unwrap();
         assert_eq!(asked.load(Ordering::Relaxed) - before, step);
     }
-    // A hold costs more once, when it is new.
+    // A new hold costs more once.
     let key = SpaceSurvey::open(&path).unwrap().newest().unwrap().key;
     hold(&path, key, "", 0, Duration::ZERO).unwrap();
     session.checkpoint().unwrap();
@@ -138,7 +138,7 @@ fn a_checkpoint_of_nothing_is_refused_and_makes_no_layout() {
             session.unprotect(name).unwrap();
         }
         assert_eq!(session.checkpoint().unwrap_err().kind(), ErrorKind::InvalidArgument);
-        // One rank's regions are enough, and get the room that they need.
+        // The regions of one rank are enough, and get the room that they need.
         if rank == 1 {
             state.protect(session);
         }

@@ -1,4 +1,4 @@
-//! Reading streams back.
+//! Reads streams back.
 
 use crate::support::bytes::Layout;
 use mainstay_engine::{
@@ -100,7 +100,7 @@ fn reading_at_the_wrong_moment_says_what_the_right_one_is() {
     assert_eq!(session.streams().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let mut memory = [0; 100];
     for _ in 0..2 {
-        // A restore that fails brings nothing back, and what was there before is gone.
+        // A failed restore brings nothing back, and the data from before is gone.
         assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::RegionMissing);
         refused(&mut session, "long", &["call restore first"]);
         protect(&mut session, "memory", &mut memory);
@@ -115,7 +115,7 @@ fn reading_at_the_wrong_moment_says_what_the_right_one_is() {
     session.checkpoint().unwrap();
     refused(&mut session, "long", &["a checkpoint has begun", "before the next"]);
     assert_eq!(session.streams().unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // This one holds no stream.
+    // This revision has no stream.
     session.restore().unwrap().unwrap();
     assert_eq!(session.streams().unwrap(), []);
     refused(&mut session, "long", &["revision 2", "none"]);
@@ -142,7 +142,7 @@ fn a_region_with_the_name_of_a_stream_is_told_so() {
     assert_eq!((memory, long), ([0; 100], [5; 100]));
 }
 
-/// The restore reads all of it, and every read reads it again.
+/// The restore reads the whole stream, and every read reads it again.
 #[test]
 fn a_stream_that_is_damaged_is_found_by_the_restore_and_by_a_read() {
     let folder = saved(&mut random(1_000_000));
@@ -174,7 +174,7 @@ fn a_stream_that_is_damaged_is_found_by_the_restore_and_by_a_read() {
     session.close().unwrap();
 }
 
-/// What was written comes back in another session, read in pieces that begin and end anywhere.
+/// The streams come back in another session, read in pieces with any ends.
 #[test]
 fn streams_of_every_size_come_back_on_every_stage() {
     let (chunk, block) = (64 << 10, 4096);
@@ -187,7 +187,7 @@ fn streams_of_every_size_come_back_on_every_stage() {
         let mut session = open();
         session.begin(8 << 20).unwrap();
         for size in sizes {
-            // Backwards, each piece over the beginning of the one before; a gap where nothing was written.
+            // Backwards: each piece overlaps the beginning of the one before, and a gap is left unwritten.
             let bytes = random(size);
             let gap = size / 3..size / 2;
             session.write(&name(size), size as u64, &[]).unwrap();
@@ -198,7 +198,7 @@ fn streams_of_every_size_come_back_on_every_stage() {
                     let over = (end + 100).min(part.end);
                     let mut piece = bytes[from..over].to_vec();
                     session.write(&name(size), from as u64, &piece).unwrap();
-                    // The memory is the program's again.
+                    // The memory belongs to the program again.
                     piece.fill(0xEE);
                     end = from;
                 }

@@ -1,5 +1,5 @@
-//! Looking at a space while a job overwrites it: at every single read, the job saves so often that all older data is
-//! gone. Nothing of that is damage.
+//! Looks at a space while a job overwrites it: at every single read, the job saves so often that all older data is
+//! gone. None of that is damage.
 
 use crate::support::{
     State,
@@ -45,7 +45,7 @@ impl Job {
     }
 }
 
-/// Who looks writes nothing.
+/// A reader that writes nothing.
 #[derive(Debug)]
 struct Looking(Arc<Job>);
 
@@ -102,7 +102,7 @@ fn what_is_let_go_while_it_is_read_is_not_damage() {
         assert_eq!(survey.damage, [""; 0], "the job went on before read {survey_reads}");
         assert!(survey.newest().is_some(), "the job went on before read {survey_reads}");
         if job.reads.load(Ordering::Relaxed) >= 0 {
-            break; // not so many
+            break; // fewer reads than that
         }
         survey_reads += 1;
     }

@@ -37,7 +37,7 @@ fn save(session: &mut Session, program: &mut Program, mark: Mark, bytes: usize) 
     Ok(session.wait()?)
 }
 
-/// A job that saves the steps `from..=to` of its run; a run that is not closed ends as a killed one does.
+/// A job that saves the steps `from..=to` of its run. A run that is not closed ends like a killed one.
 fn saves(medium: &Medium, shape: Shape, run: u64, steps: std::ops::RangeInclusive<u64>, close: bool) {
     let saved = job(medium, shape, |mut program, mut session| {
         for step in steps.clone() {
@@ -57,7 +57,7 @@ fn complete(device: &dyn Device) -> Vec<u64> {
     survey.revisions.iter().filter(|revision| revision.complete).map(|revision| revision.key.number).collect()
 }
 
-/// Whatever is complete is whole, and all of `stay` are complete.
+/// Checks that every complete revision is whole, and that all of `stay` are complete.
 fn check(medium: &Medium, stay: &[RevisionKey]) -> Checked<()> {
     whole::check(&medium.files())?;
     let survey = SpaceSurvey::open_on(&device(medium)).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ fn check(medium: &Medium, stay: &[RevisionKey]) -> Checked<()> {
     gone.map_or(Ok(()), |key| Err(format!("revision {} is gone", key.number)))
 }
 
-/// Does `then` with what each loss of power leaves after each of `log`, from `before` on.
+/// Calls `then` with the image of each loss of power after each operation of `log`, from `before` on.
 fn everywhere(
     before: Durable,
     log: &[Operation],
@@ -103,10 +103,11 @@ fn ended(medium: &Medium) -> (Durable, Medium) {
     (durable.clone(), Medium::resume(durable, true))
 }
 
-/// Prunes by `rules`; expects that just `left` stay. Then once more at every point, with a job after it.
+/// Prunes by `rules`, and expects that exactly `left` stay. Then repeats it with a crash at every point, with a job
+/// after each.
 fn prune_everywhere(medium: &Medium, shape: Shape, rules: Rules, left: &[u64], newest: Mark) {
     let (before, medium) = ended(medium);
-    // After a job that ended in order nothing is out of sight, also where a prune was cut off.
+    // After a job that ended in order nothing is out of sight, even if a prune was cut off.
     let gone_over = GoneOver::default();
     let is_clean = SpaceSurvey::open_on(&device(&medium)).unwrap().clean;
     let unseen = if is_clean { Unseen::Waits(&gone_over) } else { Unseen::GivenUp };
@@ -133,7 +134,7 @@ fn a_crash_at_any_point_of_a_prune_loses_nothing_that_stays() {
         let (medium, shape) = (Medium::new(true), shape(ranks, 3));
         saves(&medium, shape, 1, 1..=6, close);
         let there = complete(&device(&medium));
-        // Of a job that was killed the oldest stands only in the older slots.
+        // The oldest revision of a killed job is only in the older slots.
         let oldest = *there.last().unwrap();
         assert_eq!(there.len(), if close { 4 } else { 5 });
         let held = hold_on(&device(&medium), key(&device(&medium), oldest), "", 0, Duration::ZERO).unwrap();
@@ -143,7 +144,7 @@ fn a_crash_at_any_point_of_a_prune_loses_nothing_that_stays() {
     }
 }
 
-/// One that is cut off has left all newer revisions complete, or none.
+/// A rollback that is cut off leaves all newer revisions complete, or none.
 #[test]
 fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
     for (ranks, close) in [(1, false), (2, true), (3, false)] {
@@ -180,7 +181,8 @@ fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
     }
 }
 
-/// What had gone since it was chosen, as by a prune, took all that was newer with it: nothing was left.
+/// If the chosen revision had been removed meanwhile, as by a prune, the rollback also removed all newer ones: nothing
+/// was left.
 #[test]
 fn a_rollback_to_what_has_gone_meanwhile_changes_nothing() {
     let (medium, shape) = (Medium::new(true), shape(2, 3));
@@ -193,7 +195,7 @@ fn a_rollback_to_what_has_gone_meanwhile_changes_nothing() {
     assert_eq!(complete(&device(&medium)), [3, 2]);
 }
 
-/// One that is cut off has let go of both that were named, of one or of none, and the same again finishes.
+/// A removal that is cut off has removed both named revisions, one, or none. A second call finishes it.
 #[test]
 fn a_crash_at_any_point_of_a_removal_leaves_all_that_is_not_named() {
     for (ranks, close) in [(1, false), (2, true)] {
@@ -247,8 +249,8 @@ fn a_crash_at_any_point_of_the_removal_of_a_layout_loses_nothing_that_stays() {
     }
 }
 
-/// A job that goes on in a layout reserved for it leaves the roots of a killed job as they were. A prune, and a rollback, were
-/// refused for good after such a job, although it closed the space in order.
+/// A job that goes on in a layout reserved for it leaves the roots of a killed job as they were. After such a job, a
+/// prune and a rollback were refused forever, although the job closed the space in order.
 #[test]
 fn nothing_waits_that_a_newer_job_has_gone_on_without() {
     let medium = Medium::new(true);
@@ -263,7 +265,7 @@ fn nothing_waits_that_a_newer_job_has_gone_on_without() {
     Unseen::Waits(&GoneOver::default()).check(&survey).unwrap();
 }
 
-/// What counts as held is there wherever the jobs after it crash, also where it stood in the older slots.
+/// A revision that counts as held survives a crash of the later jobs at any point, even if it was in the older slots.
 #[test]
 fn a_crash_at_any_point_loses_nothing_that_is_held() {
     for ranks in [1, 2] {
@@ -273,7 +275,7 @@ fn a_crash_at_any_point_loses_nothing_that_is_held() {
         let held = key(&device(&medium), *complete(&device(&medium)).last().unwrap());
         let holding = hold_on(&device(&medium), held, "", 0, Duration::ZERO).unwrap();
         assert!(matches!(holding, Holding::Counts(_)));
-        // What the hold wrote is no job's that may have staged something.
+        // The bytes that the hold wrote do not look like a job that may have staged a revision.
         Unseen::Waits(&GoneOver::default()).check(&SpaceSurvey::open_on(&device(&medium)).unwrap()).unwrap();
         let counts_from = medium.operations();
         saves(&medium, shape, 2, 4..=6, true);
@@ -287,8 +289,8 @@ fn a_crash_at_any_point_loses_nothing_that_is_held() {
     }
 }
 
-/// Taken while the job is at work: from the acknowledgement on. Revision 1 stands only in the older slots by
-/// then, which the next root goes over: that it stays is not acknowledged before the one after.
+/// The hold is taken while the job is at work, and counts from the acknowledgement on. By then, revision 1 is only in
+/// the older slots, which the next root overwrites. So its hold is acknowledged only with the root after that.
 #[test]
 fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
     for (ranks, number, saves) in [(1, 3, 1), (2, 3, 1), (1, 1, 2), (2, 1, 2)] {
@@ -299,7 +301,7 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
             for step in 1..=2 {
                 next(&mut session, step)?;
             }
-            // A small job: everyone waits for rank 0, whose next collective this is.
+            // In a small job, all ranks wait for rank 0, and this is its next collective.
             next(&mut session, 3)?;
             if session.rank() == 0 {
                 let survey = SpaceSurvey::open_on(&device(&medium))?;
@@ -322,7 +324,7 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
         })
         .unwrap();
         let held = acknowledged.into_inner().unwrap().unwrap();
-        // From the sync of the first acknowledgement that says so.
+        // From the sync of the first acknowledgement with that answer.
         let log = medium.log();
         let answered = |operation: &Operation| match &operation.change {
             Change::Write { bytes, .. } if bytes.len() == BLOCK => {
@@ -338,12 +340,12 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
     }
 }
 
-/// Of a revision that failed on one rank the other's shard stands until the next root goes over it.
+/// If a revision failed on one rank, the other's shard stays until the next root overwrites it.
 #[test]
 fn what_is_incomplete_goes_once_something_newer_is_complete() {
     let (medium, shape) = (Medium::new(true), shape(2, 3));
     saves(&medium, shape, 1, 1..=2, false);
-    // Revision 3 of a job whose second rank cannot write, and 4 of the next one.
+    // Revision 3 comes from a job with a second rank that cannot write, revision 4 from the next job.
     let failed = std::thread::scope(|scope| {
         let ranks: Vec<_> =
             ThreadGroup::new(2).into_iter().map(|group| scope.spawn(|| one_cannot_write(&medium, group))).collect();
@@ -383,7 +385,7 @@ fn one_cannot_write(medium: &Medium, group: ThreadGroup) -> bool {
 
 fn room(ranks: usize, bytes: u64) -> Reservation {
     let shards = vec![ShardSize::of(bytes, 0).unwrap(); ranks];
-    // Two names to make, between which the power can fail.
+    // Two names to make. The power can fail between them.
     Reservation { per: Per::Rank, ..Reservation::for_shards(&shards, 1) }
 }
 
@@ -391,7 +393,7 @@ fn layouts(medium: &Medium) -> usize {
     medium.files().names.keys().filter(|name| name.ends_with(".mainstay")).count()
 }
 
-/// Whatever was left of it, a job saves and comes back, and a space that was not used yet is reserved again.
+/// After any crash, a job saves and restores, and an unused space is reserved again.
 #[test]
 fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
     let (medium, shape) = (Medium::new(true), shape(2, 1));
@@ -407,7 +409,7 @@ fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
     });
     let unused = everywhere(Durable::default(), &medium.log(), 0, |medium, _| {
         saves(medium, shape, 1, 1..=3, true);
-        // What was reserved, or one file as the job makes it.
+        // The reserved files, or one file as the job makes it.
         assert!((1..=2).contains(&layouts(medium)), "{}", layouts(medium));
         check(medium, &[key(&device(medium), 3)])
     });
@@ -415,7 +417,7 @@ fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
     assert!(cases > often(12, 50));
 }
 
-/// The old revisions are there until the new layout has one of its own, and a job goes on from the newest.
+/// The old revisions stay until the new layout has a revision of its own, and a job goes on from the newest.
 #[test]
 fn a_crash_at_any_point_of_growing_loses_nothing() {
     for close in [false, true] {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
-/// Memory that begins with a page.
+/// Memory that begins at a page boundary.
 struct Pages {
     memory: Vec<u8>,
     first: usize,
@@ -59,7 +59,7 @@ fn small() -> Config {
 }
 
 fn needs_pages() -> bool {
-    // Elsewhere nothing is traced, which is told.
+    // Other kernels trace nothing, and the session reports that.
     std::fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|release| {
         let mut parts = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         (parts.next(), parts.next()) >= (Some(6), Some(7))
@@ -114,7 +114,7 @@ fn each_moment_tells_what_was_written_since_the_one_before() {
     assert!(told.is_sorted_by_key(|one| one.at_us) && told.iter().all(|one| one.resident > 0));
 }
 
-/// It was the processor's time once: where a program waits for others, pages seemed to have no time to be saved in.
+/// The trace once used processor time: if a program waited for others, pages seemed to have no time to be saved.
 #[test]
 fn the_time_of_a_program_passes_while_it_sleeps() {
     if !needs_pages() {

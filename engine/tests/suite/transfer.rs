@@ -1,5 +1,5 @@
-//! Revisions copied to another space: each byte comes back there, wherever the copy was cut off, whatever is damaged,
-//! and whatever the other place held.
+//! Revisions copied to another space: each byte comes back there, with a cut at any point, with any damage, and with
+//! any former contents of the other space.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{
@@ -40,7 +40,7 @@ use tempfile::TempDir;
 
 const GLOBAL: [u64; 3] = [7, 50, 90];
 const RANKS: usize = 3;
-/// Blocks of each rank's `pages`, most of them zeros and few of them changed from one revision to the next.
+/// Blocks of each rank's `pages`. Most are zeros, and few change from one revision to the next.
 const PAGES: usize = 150;
 
 fn folder() -> TempDir {
@@ -59,7 +59,7 @@ fn cell(revision: u64) -> impl Fn(u64) -> u64 {
     move |number| number * 1000 + revision
 }
 
-/// What is in `pages` of a rank at `revision`.
+/// Fills the `pages` of a rank for `revision`.
 fn change(pages: &mut [u8], rank: usize, revision: u64) {
     let mut random = fastrand::Rng::with_seed(rank as u64 + 1000 * revision);
     for _ in 0..if revision == 1 { 50 } else { 5 } {
@@ -105,7 +105,7 @@ fn became(copied: &[Copied]) -> Vec<(u64, Became)> {
     copied.iter().map(|copied| (copied.revision.key.number, copied.became.clone())).collect()
 }
 
-/// All bytes of a revision, item by item, with what the items are.
+/// All bytes of a revision, item by item, with their descriptions.
 fn all_of(reader: &mut Reader) -> Vec<(Item, Vec<u8>)> {
     let mut all = Vec::new();
     for shard in 0..reader.shard_count() {
@@ -118,7 +118,7 @@ fn all_of(reader: &mut Reader) -> Vec<(Item, Vec<u8>)> {
     all
 }
 
-/// The revisions `numbers` of both spaces are alike in all that a user sees of them.
+/// Checks that the revisions `numbers` of both spaces are alike in everything that a user sees.
 #[track_caller]
 fn are_alike(from: &Path, to: &Path, numbers: &[u64]) {
     for number in numbers {
@@ -132,7 +132,7 @@ fn are_alike(from: &Path, to: &Path, numbers: &[u64]) {
     }
 }
 
-/// And in the times that their checkpoints took.
+/// Checks that the times of their checkpoints are alike, too.
 #[track_caller]
 fn have_the_same_times(from: &Path, to: &Path, numbers: &[u64]) {
     for number in numbers {
@@ -182,13 +182,13 @@ fn copies_are_bit_identical_whatever_made_the_space() {
         is_whole(&to);
         are_alike(from, &to, &there);
         have_the_same_times(from, &to, &there);
-        // Nothing is held any more, nothing staged, and once more is nothing to do.
+        // Nothing is held any more, nothing is staged, and a second copy has nothing to do.
         assert!(SpaceSurvey::open(from).unwrap().holds.is_empty() && SpaceSurvey::open(&to).unwrap().clean);
         let before = fs::metadata(to.join("lock")).unwrap().mtime();
         let again = copy(from, &to, &[]).unwrap();
         assert!(again.iter().all(|copied| copied.became == Became::WasThere), "{again:?}");
         assert_eq!(fs::metadata(to.join("lock")).unwrap().mtime(), before);
-        // A job goes on from the copy, as it would have from the space, and finds the room that it had.
+        // A job goes on from the copy as from the space, and finds the same room.
         in_sessions(&to, RANKS, &Config { start: Start::default(), ..config }, |rank, session| {
             let (mut part, mut pages) = (Part::slab(&GLOBAL, rank, RANKS), vec![9; PAGES * BLOCK + 100]);
             session.protect(part.region("u").unwrap()).unwrap();
@@ -209,7 +209,7 @@ fn copies_are_bit_identical_whatever_made_the_space() {
             session.unprotect("pages").unwrap();
         });
         is_whole(&to);
-        // From there on the two are runs of their own.
+        // From there on, the two spaces are separate runs.
         let error = copy(from, &to, &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         assert!(error.to_string().contains("gone on") || error.to_string().contains("another run"), "{error}");
@@ -221,7 +221,7 @@ fn taken(space: &Path) -> u64 {
     fs::read_dir(space).unwrap().map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512).sum()
 }
 
-/// What revisions share, their copies share too, also where the second is copied later; and zeros take nothing.
+/// Revisions share blocks, and so do their copies, even if the second is copied later. Zeros take no room.
 #[test]
 fn what_revisions_share_is_copied_once() {
     let (from, to, one) = (folder(), folder(), folder());
@@ -231,7 +231,7 @@ fn what_revisions_share_is_copied_once() {
     copy(from.path(), to.path(), &[]).unwrap();
     are_alike(from.path(), to.path(), &[1, 2, 3, 4]);
     assert_eq!(complete(one.path()), [1]);
-    // The array and the stream change whole; of the pages 5 in 150 do.
+    // The array and the stream change completely, the pages by 5 in 150.
     let (whole, all) = (taken(one.path()), taken(to.path()));
     let changes = 3 * (GLOBAL.iter().product::<u64>() * 8 + RANKS as u64 * (30_000 + 60 * BLOCK as u64));
     assert!(all < whole + changes, "{whole} for one, {all} for four");
@@ -249,7 +249,7 @@ fn shards_are_read_from_whichever_level_has_them_whole() {
         pfs_every: 2,
         ..small()
     };
-    // 2 and 4 lie in the space, 5 in memory alone.
+    // Revisions 2 and 4 are in the space, 5 is only in memory.
     saves(from.path(), RANKS, &config, 5);
     let level = fs::read_dir(memory.path()).unwrap().map(|entry| entry.unwrap().path());
     let level: Vec<PathBuf> = level.filter(|path| path.join("lock").exists()).collect();
@@ -259,7 +259,7 @@ fn shards_are_read_from_whichever_level_has_them_whole() {
     let there: Vec<u64> = copied.iter().map(|copied| copied.revision.key.number).collect();
     assert!(there.contains(&4), "{there:?}");
     are_alike(from.path(), to.path(), &there);
-    // Its own directory, and that of its level, take no copy.
+    // The command refuses the space itself, and the directory of its level, as a target.
     for own in [from.path(), &level[0]] {
         let error = copy(from.path(), own, &[]).unwrap_err();
         assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("are there"), "{error}");
@@ -273,7 +273,7 @@ fn layout(space: &Path) -> PathBuf {
     files.find(is_first).unwrap()
 }
 
-/// Flips a byte of the array of a rank, in the file `path`.
+/// Flips a byte of a rank's array, in the file `path`.
 fn damage(path: &Path, rank: usize, revision: u64) {
     let mut layout = Layout::read(path);
     let item = layout.manifest(rank, revision).items.into_iter().find(|item| item.name == "u").unwrap();
@@ -281,7 +281,8 @@ fn damage(path: &Path, rank: usize, revision: u64) {
     layout.write();
 }
 
-/// Damage is named, and is never copied; what another level has whole is read there; other revisions are copied all the same.
+/// Damage is reported, and never copied. If another level has the shard whole, the copy reads it there. Other revisions
+/// are copied all the same.
 #[test]
 fn damage_is_named_and_read_elsewhere_where_that_can_be() {
     let (from, to) = (folder(), folder());
@@ -311,8 +312,7 @@ fn damage_is_named_and_read_elsewhere_where_that_can_be() {
     are_alike(from.path(), to.path(), &[1]);
 }
 
-/// Whatever byte of a space is wrong, what is copied of it is right, or is not there: no revision one of whose bytes is wrong, and
-/// each whose blocks are all right.
+/// With any wrong byte in a space, no copied revision has a wrong byte. Each revision with good blocks is copied.
 #[test]
 fn wrong_bytes_anywhere_never_become_a_revision() {
     let (from, good) = (folder(), folder());
@@ -326,7 +326,7 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
         [1, 2].map(|revision| -> Vec<_> { (0..2).flat_map(|rank| whole.item_ranges(rank, revision)).collect() });
     let of_items = |revision| if revision == 1 { &first } else { &second };
     let is_wrong = |revision, at: usize| of_items(revision).iter().any(|range| range.contains(&at));
-    // A block is verified as a whole, and holds bytes of one revision alone.
+    // A block is verified as a whole, and holds bytes of only one revision.
     let blocks = |range: &Range<usize>| range.start / BLOCK..range.end.div_ceil(BLOCK);
     let is_beside = |revision, at: usize| of_items(revision).iter().any(|range| blocks(range).contains(&(at / BLOCK)));
     let mut random = fastrand::Rng::with_seed(5);
@@ -335,7 +335,7 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
         |revision: u64| *used.iter().find(|at| is_wrong(revision, **at) && !is_beside(3 - revision, **at)).unwrap();
     for round in 0..32 {
         let (mut bytes, to) = (original.clone(), folder());
-        // Bytes of hashes, manifests and catalogues are few: half of the flips are in the blocks at the end.
+        // Hashes, manifests and catalogues have few bytes: half of the flips are in the blocks at the end.
         let mut anywhere = |_| {
             let from = if random.bool() { used.len() / 2 } else { 0 };
             used[random.usize(from..used.len())]
@@ -360,7 +360,7 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
         for revision in [1, 2] {
             let is_there = there.contains(&revision);
             let told = || format!("revision {revision} is there: {is_there}, with wrong bytes at {flipped:?}");
-            // The same bit twice would be right again.
+            // Two flips of the same bit would undo each other.
             let changed = |at: &usize| bytes[*at] != original[*at];
             if flipped.iter().any(|at| changed(at) && is_wrong(revision, *at)) {
                 assert!(!is_there, "{}", told());
@@ -374,7 +374,7 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
     assert!(came >= 2 && stayed >= 2, "{came} came, {stayed} stayed away");
 }
 
-/// What a copy has of an older revision may be damaged by the time that the next one is copied: nothing is shared with that.
+/// An older revision of a copy may be damaged before the next one is copied: nothing is shared with it.
 #[test]
 fn what_is_damaged_in_a_copy_is_not_shared() {
     let (from, to) = (folder(), folder());
@@ -395,7 +395,7 @@ fn what_is_damaged_in_a_copy_is_not_shared() {
     are_alike(from.path(), to.path(), &[2, 3]);
 }
 
-/// What lies in a directory, without the journal that a job writes in the background; `None` of what is no directory.
+/// The names in a directory, without the journal that a job writes in the background; `None` if it is no directory.
 fn names(directory: &Path) -> Option<BTreeSet<OsString>> {
     let names = fs::read_dir(directory).ok()?.map(|entry| entry.unwrap().file_name());
     Some(names.filter(|name| name != "journal").collect())
@@ -411,17 +411,17 @@ fn what_belongs_to_others_is_refused() {
         assert!(error.kind() == kind && error.to_string().contains(says), "{error}");
         assert_eq!(names(to), before);
     };
-    // Of another run.
+    // From another run.
     saves(to.path(), RANKS, &small(), 3);
     is_refused(to.path(), ErrorKind::InvalidArgument, "revisions of another run");
     assert_eq!(complete(to.path())[0], 3);
-    // No directory, or none that can be written to.
+    // No directory, or one without the right to write.
     let file = folder();
     fs::write(file.path().join("file"), "x").unwrap();
     is_refused(&file.path().join("file"), ErrorKind::NotASpace, "not a directory");
     is_refused(&file.path().join("file/below"), ErrorKind::NotASpace, "not a directory");
     is_refused(Path::new(""), ErrorKind::InvalidArgument, "empty");
-    // A job has it open, whatever it has saved.
+    // A job has the space open, with any saved revisions.
     let used = folder();
     in_sessions(used.path(), 2, &small(), |rank, _| {
         if rank == 0 {
@@ -436,7 +436,7 @@ fn what_belongs_to_others_is_refused() {
     assert_eq!(copy(empty.path(), to.path(), &[]).unwrap_err().kind(), ErrorKind::NotASpace);
 }
 
-/// The job goes on saving, and keeps one revision; what is copied is held until it is there.
+/// The job goes on saving, and keeps one revision. A revision is held until it is copied.
 #[test]
 fn beside_a_job_copies_are_whole() {
     let (from, to) = (folder(), folder());
@@ -446,11 +446,11 @@ fn beside_a_job_copies_are_whole() {
     thread::scope(|scope| {
         scope.spawn(|| {
             first.wait();
-            // Whatever fails ends the job, too.
+            // Any failure ends the job, too.
             let _stop = StopAtEnd(&stop);
             let mut copies = 0;
             while copies < 6 {
-                // What went before it could be held is no damage.
+                // A revision that was removed before the copy could hold it is no damage.
                 for copied in copy(from.path(), to.path(), &[]).unwrap() {
                     match copied.became {
                         Became::Copied => copies += 1,
@@ -513,8 +513,8 @@ fn keys(medium: &Medium) -> Vec<u64> {
     })
 }
 
-/// Wherever a copy is cut off, by a kill or by a loss of power, all that is complete there is whole, nothing that was there has
-/// gone, and the next copy makes the rest.
+/// A kill or a loss of power cuts a copy off at any point. All complete revisions there are whole, no earlier one is
+/// gone, and the next copy copies the rest.
 #[test]
 fn a_copy_that_is_cut_off_is_gone_on_with() {
     for (ranks, capture) in [(1, Capture::Whole), (2, Capture::Incremental)] {
@@ -531,7 +531,7 @@ fn a_copy_that_is_cut_off_is_gone_on_with() {
         .unwrap();
         let source = source.end_processes();
         let target = Medium::new(true);
-        // One revision is there before, and the others come beside it.
+        // One revision is there before, and the others are added.
         let oldest = *keys(&source).last().unwrap();
         copy_on(&device(&source), &*device(&target), &[oldest], &|_| ()).unwrap();
         let begun = target.operations();
@@ -578,10 +578,10 @@ fn check(medium: &Medium, told: &str) {
     }
 }
 
-/// What happens to one of the writes.
+/// The fault of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// A bit of it arrives wrong.
+    /// One bit arrives wrong.
     Wrong,
     Full,
 }
@@ -589,9 +589,9 @@ enum Fault {
 #[derive(Debug)]
 struct Faults {
     fault: Fault,
-    /// So many writes are done before it.
+    /// The number of writes before the fault.
     left: AtomicU64,
-    /// From there on all fail alike.
+    /// All later writes fail alike.
     lasts: bool,
 }
 
@@ -614,8 +614,8 @@ impl Between for Faults {
     }
 }
 
-/// A write that arrives wrong is noticed before the revision counts, one that finds no room ends the copy, and the next copy
-/// makes all that is missing.
+/// A write that arrives wrong is noticed before the revision counts. A write without room ends the copy. The next copy
+/// adds everything that is missing.
 #[test]
 fn what_cannot_be_written_never_counts() {
     let from = folder();
@@ -636,7 +636,8 @@ fn what_cannot_be_written_never_counts() {
                     let kinds = [ErrorKind::Damaged, ErrorKind::NotASpace, ErrorKind::SyncFailed, ErrorKind::DiskFull];
                     assert!(kinds.contains(&error.kind()), "{told}: {error}");
                     assert!(fault == Fault::Wrong || error.to_string().contains("room"), "{told}: {error}");
-                    // A root that was wrong may be the one before the last: then all is there, and told as not sure.
+                    // The wrong root may be the one before the last: then the revision is there, although the copy
+                    // reported an error.
                     if let Ok(Some(_)) = there {
                         wrong_roots += 1;
                     }
@@ -660,7 +661,7 @@ fn what_cannot_be_written_never_counts() {
     assert!(refused > 20 && wrong_roots < refused / 2, "{refused} refused, {wrong_roots} whole");
 }
 
-/// As `is_whole`, where a slot may be wrong beside one that leads to all.
+/// The same as `is_whole`, but one slot may be wrong if another leads to everything.
 fn is_whole_or_torn(space: &Path) {
     let survey = SpaceSurvey::open(space).unwrap();
     assert!(survey.newest().is_some_and(|newest| newest.verify(&|_| ()).unwrap() == Verified::Whole));

@@ -28,7 +28,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// Saves these streams, each in pieces of `piece` bytes, a piece of each in turn.
+/// Saves these streams in pieces of `piece` bytes, one piece of each stream in turn.
 fn save(session: &mut Session, streams: &[(&str, &[u8])], piece: usize) -> u64 {
     session.begin(streams.iter().map(|(_, bytes)| bytes.len() as u64).sum()).unwrap();
     let longest = streams.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
@@ -51,7 +51,7 @@ fn comes_back(space: &Path, rank: u32, streams: &[(&str, &[u8])], told: &str) {
     }
 }
 
-/// Blocks of the newest revision that older ones have, on all ranks.
+/// Blocks of the newest revision that older revisions also have, on all ranks.
 fn shared(space: &Path) -> u64 {
     let survey = SpaceSurvey::open(space).unwrap();
     let mut newest: Vec<_> = survey.revisions.iter().collect();
@@ -61,7 +61,7 @@ fn shared(space: &Path) -> u64 {
     pairs.map(|(new, old)| new.shares_with(&new.manifest().unwrap().unwrap(), old).unwrap()).sum::<u64>() / BLOCK as u64
 }
 
-/// What a stream was and what it is: unchanged, changed here and there, longer, shorter, shifted, with zeros.
+/// The stream compared with its older state: unchanged, changed here and there, longer, shorter, shifted, with zeros.
 #[test]
 fn what_did_not_change_of_streams_is_not_written_again() {
     const BLOCKS: usize = 300;
@@ -85,7 +85,7 @@ fn what_did_not_change_of_streams_is_not_written_again() {
             // SAFETY: the memory outlives the session.
             session.protect(unsafe { Region::new("x", field.as_mut_ptr(), field.len() as u64) }.unwrap()).unwrap();
             let (mut one, two) = (noise(1, BLOCKS * BLOCK + 100), noise(2, 50 * BLOCK));
-            // Each step may write so many blocks, beside what is left of blocks and the metadata.
+            // Each step may write this many blocks, plus partial blocks and the metadata.
             let step = |session: &mut Session, one: &[u8], blocks: usize, what: &str| {
                 let streams = [("one", one), ("two", &two)];
                 let number = save(session, &streams, piece);
@@ -108,9 +108,9 @@ fn what_did_not_change_of_streams_is_not_written_again() {
             step(&mut session, &one, 154, "shifted");
             step(&mut session, &one, 2, "unchanged once more");
             session.close().unwrap();
-            // What was restored is what the next one builds on.
+            // The next revision builds on the restored one.
             let mut session = open(Box::new(Solo), folder.path(), &config);
-            // SAFETY: as above.
+            // SAFETY: see above.
             session.protect(unsafe { Region::new("x", field.as_mut_ptr(), field.len() as u64) }.unwrap()).unwrap();
             session.restore().unwrap().unwrap();
             let mut read = vec![0; session.stream_bytes("one").unwrap() as usize];
@@ -122,7 +122,7 @@ fn what_did_not_change_of_streams_is_not_written_again() {
     }
 }
 
-/// Gaps that a stream skips are zeros, which take no bytes, and a snapshot does not read them from memory that is gone.
+/// Gaps that a stream skips are zeros, which take no bytes. A snapshot does not read them from memory that is gone.
 #[test]
 fn what_a_stream_skips_is_zero() {
     for (stage, capture) in STAGES.into_iter().flat_map(|stage| {
@@ -149,7 +149,7 @@ fn what_a_stream_skips_is_zero() {
                 session.write("s", at as u64, &all[at..at + bytes]).unwrap();
             }
             let number = session.checkpoint().unwrap();
-            // The memory that zeros come from may be used for something else at once.
+            // The memory behind the zeros may be reused at once.
             let other = vec![0x55_u8; 4 << 20];
             session.wait().unwrap();
             drop(other);
@@ -163,7 +163,7 @@ fn what_a_stream_skips_is_zero() {
     }
 }
 
-/// A stage may be handed a region's bytes only at the end: what did not change then is not written either.
+/// A stage may get a region's bytes only at the end: unchanged blocks are not written in this case either.
 #[test]
 fn regions_of_a_checkpoint_in_pieces_are_compared_too() {
     for (stage, track) in STAGES.into_iter().flat_map(|stage| [Track::Hashes, Track::Auto].map(|track| (stage, track)))
@@ -177,7 +177,7 @@ fn regions_of_a_checkpoint_in_pieces_are_compared_too() {
         for step in 0..8 {
             session.begin(100).unwrap();
             session.write("s", 0, &[step as u8; 100]).unwrap();
-            // After it has begun.
+            // The checkpoint has begun by now.
             field[(20 * step + 7) * BLOCK] ^= 1;
             let number = session.checkpoint().unwrap();
             session.wait().unwrap();
@@ -189,7 +189,7 @@ fn regions_of_a_checkpoint_in_pieces_are_compared_too() {
     }
 }
 
-/// Each buffer that is put is compared with what was put under its name before.
+/// Each `put` compares its buffer with the last one of the same name.
 #[test]
 fn what_did_not_change_of_what_is_put_is_not_written_again() {
     for stage in STAGES {
@@ -221,7 +221,7 @@ fn what_did_not_change_of_what_is_put_is_not_written_again() {
     }
 }
 
-/// Memory of Mainstay's own consists of pages of 2 MiB, of which a write makes no more than a block of 4 KiB dirty.
+/// Memory of Mainstay's own has pages of 2 MiB. A write marks only a block of 4 KiB as dirty.
 #[test]
 fn a_byte_in_a_large_page_has_a_block_written() {
     const PAGES: usize = 8;
@@ -231,7 +231,7 @@ fn a_byte_in_a_large_page_has_a_block_written() {
         let mut session = open(Box::new(Solo), folder.path(), &config);
         let bytes = PAGES << 21;
         let own = session.allocate("own", bytes as u64, Allocated::default()).unwrap();
-        // SAFETY: the memory is the session's, and outlives it here.
+        // SAFETY: the memory belongs to the session, and outlives it here.
         let (region, memory) = unsafe {
             (Region::new("own", own.address(), bytes as u64), std::slice::from_raw_parts_mut(own.address(), bytes))
         };
@@ -275,12 +275,12 @@ fn farther_levels_and_copies_get_what_changed_of_streams() {
     }
 }
 
-/// The roots that free blocks are written while a stream comes, by a thread that has the ledger to itself: what is led to was
-/// found out by that ledger, at t2, and the program waited for the disk.
+/// The roots that free blocks are written while a stream arrives, by a thread that owns the ledger meanwhile. At t2,
+/// the shared blocks were looked up in that ledger, and the program waited for the disk.
 #[test]
 fn what_is_led_to_waits_for_no_write() {
     const BLOCKS: usize = 300;
-    // Room is freed for the fourth revision, and by that for the fifth.
+    // Room is freed for the fourth revision, and by the fourth for the fifth.
     for whole in [3, 4] {
         let ranks = 1;
         let folder = folder();
@@ -290,11 +290,11 @@ fn what_is_led_to_waits_for_no_write() {
         in_sessions_on(&device, ranks, &config, |rank, session| {
             let mut bytes = Vec::new();
             for step in 0..whole {
-                // All of it is new, so that room has to be freed.
+                // All blocks are new, so room has to be freed.
                 bytes = noise(10 * step + rank as u64, BLOCKS * BLOCK);
                 save(session, &[("s", &bytes)], 1 << 20);
             }
-            // All have waited, and none goes past the agreement of the next line before all are here.
+            // All ranks have waited, and none passes the agreement of the next line before all are here.
             disk.between.shut();
             session.begin(bytes.len() as u64).unwrap();
             let (changed, rest) = bytes.split_at_mut(100 * BLOCK);
@@ -312,13 +312,14 @@ fn what_is_led_to_waits_for_no_write() {
     }
 }
 
-/// Where there is no room to share blocks and save a whole shard after that, what is led to is read back, and all is written.
+/// If there is no room to share blocks and save a whole shard after that, the shared blocks are read back, and
+/// everything is written.
 #[test]
 fn a_full_portion_never_refuses_a_stream() {
     for (keep, spare) in [(2, 0), (1, 0), (1, 3), (2, 9), (3, 1)].into_iter().take(often(1, 5)) {
         let folder = folder();
         let announced = 300 * BLOCK;
-        // As small as it can be for shards that are saved whole: found by trying.
+        // The smallest portion for shards that are saved whole, found by trial.
         let config = |blocks: usize| Config { keep, portion_bytes: (blocks * BLOCK) as u64, ..incremental() };
         let tried = (256..).step_by(5).find(|blocks| {
             let folder = crate::incremental::folder();
@@ -354,11 +355,11 @@ fn a_full_portion_never_refuses_a_stream() {
     }
 }
 
-/// Of each revision and rank its streams.
+/// The streams by revision and rank.
 type Model = BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>;
 
-/// Jobs that write streams in random pieces, which overlap, skip and come in any order, over what they wrote before, and
-/// regions and buffers beside them. Every revision that is kept is compared with what was saved.
+/// Jobs write streams in random pieces over their older contents. The pieces overlap, skip, and come in any order.
+/// Regions and buffers are saved beside them. Every revision that is kept is compared with the saved state.
 fn random_streams(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let ranks = random.usize(1..=3);
@@ -444,7 +445,7 @@ fn random_streams(seed: u64) {
                         let (mut at, most) = (0, [700, 6000, 70_000][own.usize(0..3)]);
                         while at < bytes.len() {
                             let end = bytes.len().min(at + own.usize(1..=most));
-                            // What is skipped is zero.
+                            // A skipped gap is zero.
                             if bytes[at..end].iter().any(|byte| *byte != 0) || end == bytes.len() {
                                 pieces.push((name, at, end));
                             }
@@ -457,7 +458,7 @@ fn random_streams(seed: u64) {
                     if own.u8(0..3) == 0 {
                         own.shuffle(&mut pieces);
                     }
-                    // Something else comes first where a piece will be, whole or in part.
+                    // Other bytes are written first where a piece will be, whole or in part.
                     for &(name, from, to) in &pieces {
                         if own.u8(0..9) == 0 {
                             let at = own.usize(from..=to);
@@ -499,7 +500,7 @@ fn random_streams(seed: u64) {
                     }
                 }
             }
-            // Some end in order, others as if they were killed.
+            // Some end in order, others like a killed job.
             if alike.bool() {
                 session.close().unwrap();
             } else {

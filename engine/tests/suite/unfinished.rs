@@ -8,7 +8,7 @@ use tempfile::TempDir;
 const RANKS: usize = 3;
 const BYTES: usize = 100_000;
 
-/// What a rank does with a checkpoint that has begun.
+/// A rank's way with a checkpoint that has begun.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Finishes,
@@ -29,16 +29,16 @@ const MIXTURES: [[Way; RANKS]; 9] = [
     [LeavesAfterFailedWrite; RANKS],
 ];
 
-/// Each stage.
+/// A configuration for each stage.
 fn configs() -> Vec<Config> {
     let stages = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
     let configs = stages.map(|stage| Config { stage, ..small_pool() });
-    // The ranks meet whenever `due` is called.
+    // The ranks meet at every call of `due`.
     configs.into_iter().map(|config| Config { agree_every: Duration::ZERO, ..config }).collect()
 }
 
-/// Each config with each mixture in the campaign. In each run of the tests each config with every third mixture, so that each
-/// mixture has its turn.
+/// In the campaign, each config with each mixture. Otherwise each config with every third mixture, so each mixture is
+/// tried once.
 fn cases() -> Vec<(Config, [Way; RANKS])> {
     let every = often(3, 1);
     let with_mixtures = |(first, config): (usize, Config)| {
@@ -74,8 +74,8 @@ fn reads(session: &mut Session, step: u8) {
     assert!(state.iter().all(|byte| *byte == step));
 }
 
-/// In each mixture of ranks, each rank calls `next` once it has gone its way with the second checkpoint, with its own way and
-/// those of all. Then a third checkpoint is saved.
+/// In each mixture of ranks, each rank goes its way with the second checkpoint, and then calls `next` with its own way
+/// and the ways of all ranks. Then a third checkpoint is saved.
 fn in_each_mixture(next: impl Fn(&mut Session, Way, &[Way; RANKS]) + Sync) {
     for (config, ways) in cases() {
         let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
@@ -92,7 +92,7 @@ fn in_each_mixture(next: impl Fn(&mut Session, Way, &[Way; RANKS]) + Sync) {
     }
 }
 
-/// Whichever call comes next, all ranks learn it by that.
+/// All ranks learn it from the next call, of any kind.
 fn is_told_by(call: impl Fn(&mut Session) -> Result<()> + Sync) {
     in_each_mixture(|session, way, _| {
         let error = call(session).unwrap_err();
@@ -142,7 +142,7 @@ fn after_a_look_whether_one_is_due_the_next_call_tells_it() {
     });
 }
 
-/// All gave it up or none did.
+/// All ranks gave it up, or none did.
 #[test]
 fn to_abandon_what_others_have_ended_is_an_error() {
     in_each_mixture(|session, _, ways| {
@@ -173,7 +173,7 @@ fn protect(session: &mut Session, memory: &mut [u8]) {
     session.same_on_all_ranks("alike").unwrap();
 }
 
-/// The layout of the ranks before holds the only revision until one is complete in the new one.
+/// The layout of the earlier ranks has the only revision until one is complete in the new layout.
 #[test]
 fn what_came_from_another_number_of_ranks_is_not_let_go_for_it() {
     let restored = |space: &Path, config: &Config| {

@@ -44,7 +44,7 @@ fn of_rank(files: &BTreeMap<String, Vec<u8>>, rank: usize) -> String {
     files.keys().find(|name| name.split('-').nth(2) == Some(&rank)).unwrap().clone()
 }
 
-/// What each of so many ranks is told at the opening.
+/// The errors of the opening on `ranks` ranks.
 fn refused(ranks: usize, path: impl Fn(usize) -> PathBuf + Sync) -> Vec<Error> {
     run(ranks, |rank, group| Session::open(group, &path(rank), per_rank(1)).err().expect("it opened"))
 }
@@ -60,7 +60,7 @@ fn says(errors: &[Error], words: &[&str]) {
     }
 }
 
-/// A job that found nothing complete began anew, and its second checkpoint removed what was left.
+/// A job that found no complete revision began anew, and its second checkpoint removed the remaining files.
 #[test]
 fn a_file_that_nobody_sees_stops_every_job_and_nothing_changes() {
     let job = job(3, 1);
@@ -93,7 +93,7 @@ fn a_file_that_nobody_sees_stops_every_job_and_nothing_changes() {
     assert_eq!(SpaceSurvey::open(&space).unwrap().newest().unwrap().key.number, 4);
 }
 
-/// As the message says: on purpose a job goes on without it.
+/// The message offers this way: the user moves the files, and a job goes on without them.
 #[test]
 fn with_the_rest_moved_away_a_job_begins_anew() {
     let job = job(3, 1);
@@ -108,7 +108,7 @@ fn with_the_rest_moved_away_a_job_begins_anew() {
     });
 }
 
-/// Each rank on a node of its own, and a node does not come back.
+/// Each rank is on a node of its own, and one node does not come back.
 #[test]
 fn a_node_that_is_away_stops_the_job() {
     let folder = TempDir::new().unwrap();
@@ -132,14 +132,14 @@ fn a_node_that_is_away_stops_the_job() {
     work(4, &|rank| rank, Some(1));
 }
 
-/// What is newer and whole comes back whatever older layouts lack.
+/// A newer, whole revision comes back, even if older layouts lack files.
 #[test]
 fn an_older_layout_may_lack_files() {
     let mut job = job(1, 2);
     job.run(|rank, session, state| save(rank, session, state, &[1]));
     let space = job.directory.path().join("space");
     job.ranks = 2;
-    // Begun without a restore, so that the states of one rank need not fit those of two.
+    // Begun without a restore, so the states of one rank need not fit those of two.
     job.run(|rank, session, state| save(rank, session, state, &[1]));
     job.ranks = 3;
     job.run(|rank, session, state| save(rank, session, state, &[1]));
@@ -148,7 +148,7 @@ fn an_older_layout_may_lack_files() {
     job.run(|_, session, _| assert_eq!(session.restore().unwrap().unwrap().revision, 3));
 }
 
-/// A hold is in the file of the lowest rank of its layout; another one of it may be out of sight for a while.
+/// A hold is in the file of the lowest rank of its layout. Another file of the layout may be out of sight for a while.
 #[test]
 fn what_is_held_stays_where_files_of_it_are_out_of_sight() {
     let mut job = job(3, 1);

@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A group that notes of each all-reduce how its rank waits.
+/// A group that records how its rank waits in each all-reduce.
 struct Noting {
     group: ThreadGroup,
     can: bool,
@@ -51,8 +51,8 @@ impl Group for Noting {
     }
 }
 
-/// The calls of a job of three ranks, of which rank 1 `can` wait eagerly or not; how each rank waited, all-reduce by all-reduce.
-/// `calls` is given the session, the state, and where it notes how many all-reduces there have been.
+/// Runs `calls` on three ranks; rank 1 `can` wait eagerly or not. Returns how each rank waited in each all-reduce.
+/// `calls` gets the session, the state, and a function that records the number of all-reduces so far.
 fn waited(
     can: bool,
     config: Config,
@@ -105,7 +105,7 @@ fn ranks_wait_eagerly_once_all_know_that_nobody_writes() {
     };
     let (noted, marks) = waited(true, small(), calls);
     let first = |call: usize| noted[marks[call]];
-    // After a checkpoint others may be writing; after a wait nobody is.
+    // After a checkpoint other ranks may be writing; after a wait none is.
     assert_eq!((first(0), first(1), first(2)), (false, true, false), "{noted:?} {marks:?}");
     let (noted, _) = waited(false, small(), calls);
     assert!(!noted.contains(&true), "one rank cannot: {noted:?}");

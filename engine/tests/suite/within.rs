@@ -14,7 +14,7 @@ use mainstay_engine::{
 use std::path::Path;
 use tempfile::TempDir;
 
-/// What lies around a box.
+/// The value of the cells around a box.
 const GHOST: u64 = 0x6705_7ce1;
 
 fn stages() -> [Config; 4] {
@@ -31,13 +31,13 @@ fn stages() -> [Config; 4] {
 /// A box of a global array as the inside of an array in memory.
 struct Inside {
     part: Part,
-    /// The same cells as a box in the array in memory: their numbers are where they lie.
+    /// The same cells as a box in the array in memory. Their numbers are their places there.
     within: Part,
     memory: Vec<u64>,
 }
 
 impl Inside {
-    /// With at most two ghosts at each end of each side.
+    /// At most two ghosts at each end of each side.
     fn new(part: Part, random: &mut fastrand::Rng) -> Inside {
         let ends: Vec<[u64; 2]> = part.sides.iter().map(|_| [random.u64(..3), random.u64(..3)]).collect();
         let cells = |side: usize| part.sides[side].end - part.sides[side].start;
@@ -59,7 +59,7 @@ impl Inside {
         }
     }
 
-    /// The memory with these cells.
+    /// The memory with the cells of `mark`.
     fn with(&self, mark: Mark) -> Vec<u64> {
         let mut memory = vec![GHOST; self.memory.len()];
         for (at, number) in self.within.numbers().into_iter().zip(self.part.numbers()) {
@@ -69,7 +69,7 @@ impl Inside {
     }
 }
 
-/// Runs `work` as so many ranks, each with its share of a global array.
+/// Runs `work` on `ranks` ranks, each with its share of a global array.
 fn job(space: &Path, config: &Config, ranks: usize, seed: u64, work: impl Fn(&mut Session, &mut Inside) + Sync) {
     const GLOBAL: [u64; 3] = [37, 61, 79];
     in_sessions(space, ranks, config, |rank, session| {
@@ -77,11 +77,12 @@ fn job(space: &Path, config: &Config, ranks: usize, seed: u64, work: impl Fn(&mu
         let mut inside = Inside::new(Part::slab(&GLOBAL, rank, ranks), &mut random);
         session.protect(inside.region().unwrap()).unwrap();
         work(session, &mut inside);
-        session.unprotect("u").unwrap(); // its memory goes before the session
+        session.unprotect("u").unwrap(); // the memory is freed before the session
     });
 }
 
-/// On as many ranks and on others, with other ghosts around the boxes: all cells come back, and no ghost changes.
+/// On the same and on other numbers of ranks, with other ghosts around the boxes: all cells come back, and no ghost
+/// changes.
 #[test]
 fn the_inside_of_larger_arrays_comes_back_whatever_the_stage_and_the_ranks() {
     for (round, config) in stages().iter().enumerate() {
@@ -92,7 +93,7 @@ fn the_inside_of_larger_arrays_comes_back_whatever_the_stage_and_the_ranks() {
                 let filled = inside.with(mark);
                 inside.memory.copy_from_slice(&filled);
                 session.checkpoint().unwrap();
-                inside.memory.fill(0); // at t2 all of it is out of the way
+                inside.memory.fill(0); // at t2 everything is copied
                 session.wait().unwrap();
             });
             for ranks in [saved, 1, 2, 3, 6] {
@@ -107,7 +108,7 @@ fn the_inside_of_larger_arrays_comes_back_whatever_the_stage_and_the_ranks() {
     }
 }
 
-/// What is saved has no gaps: an array of its own takes it, and gives it to every other cell of another one.
+/// The saved data has no gaps: it comes from a contiguous array, and is restored to every other cell of another one.
 #[test]
 fn cells_that_lie_apart_are_those_of_an_array_without_gaps() {
     let folder = TempDir::new().unwrap();
@@ -125,7 +126,7 @@ fn cells_that_lie_apart_are_those_of_an_array_without_gaps() {
         work(&mut session);
         session.close().unwrap();
     };
-    // Rows 50 bytes apart, and in each every other number: not even aligned.
+    // The rows are 50 bytes apart, and only every other number of a row is used, without alignment.
     let mut apart = vec![0xffff_ffff_u32; 40];
     let bytes = |memory: &[u32]| memory.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
     let mut rows = vec![7_u32; 15];
@@ -155,7 +156,7 @@ fn what_does_not_fit_into_its_memory_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    // SAFETY: as above.
+    // SAFETY: see above.
     let mut within = |shape: &[u64], offset: &[u64]| told(&|region| unsafe { region.within(shape, offset) });
     let outside = within(&[6, 8], &[1, 3]);
     assert!(outside.contains("memory of \"u\"") && outside.contains("6 cells from 3 on along side 1"), "{outside}");
@@ -163,7 +164,7 @@ fn what_does_not_fit_into_its_memory_is_refused() {
     assert!(within(&[6], &[1]).contains("2 dimensions, the array in memory has 1"));
     assert!(within(&[6, u64::MAX / 8], &[1, 1]).contains("more bytes than any memory"));
     assert!(within(&[6, 8], &[u64::MAX, 1]).contains("along side 0"));
-    // SAFETY: as above.
+    // SAFETY: see above.
     let mut spread = |strides: &[u64]| told(&|region| unsafe { region.spread(strides) });
     assert!(spread(&[47, 8]).contains("cells 47 bytes apart along side 0, each of 48 bytes"));
     assert!(spread(&[48, 7]).contains("along side 1"));

@@ -16,13 +16,13 @@ use std::{fs, path::Path};
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 600;
 
-/// Some blocks of random bytes among zeros, and at the end a part of one.
+/// Some blocks of random bytes among zeros, with a partial block at the end.
 fn sparse(seed: u64) -> Vec<u8> {
     let (mut random, mut memory) = (fastrand::Rng::with_seed(seed), vec![0; BLOCKS * BLOCK + 100]);
     for block in [0, 7, 8, 9, 300, BLOCKS - 2] {
         random.fill(&mut memory[block * BLOCK..(block + 1) * BLOCK]);
     }
-    // A byte is enough.
+    // One nonzero byte is enough.
     memory[400 * BLOCK + 4095] = 1;
     memory
 }
@@ -32,10 +32,10 @@ fn region(memory: &mut [u8]) -> Region {
     unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
 }
 
-/// Bytes of the newest revision that lie in the space, and those that are told as zeros.
+/// Bytes of the newest revision that are stored in the space, and bytes that are recorded as zeros.
 fn stored(space: &Path) -> (u64, u64) {
     let survey = SpaceSurvey::open(space).unwrap();
-    // A node that has copies alone sees no shard of its own.
+    // A node with copies alone sees no shard of its own.
     let newest = survey.revisions.iter().max_by_key(|revision| revision.key).unwrap();
     let manifests = newest.shards.iter().map(|shard| shard.manifest().unwrap().unwrap());
     let extents = manifests.flat_map(|manifest| manifest.items).flat_map(|item| item.extents);
@@ -44,7 +44,7 @@ fn stored(space: &Path) -> (u64, u64) {
     (sum(lie), sum(zeros))
 }
 
-/// What is read back must be `memory`, into memory that was something else, and by whoever reads the space.
+/// Checks that every reader of the space gets `memory`, also into memory with other contents.
 fn comes_back(space: &Path, config: &Config, memory: &[u8], told: &str) {
     let mut back = vec![0xee; memory.len()];
     let mut session = open(Box::new(Solo), space, config);
@@ -85,13 +85,13 @@ fn zeros_take_no_bytes_and_come_back() {
             assert_eq!(lie + zeros, (BLOCKS * BLOCK + 100) as u64, "{told}");
             (zeros / BLOCK as u64, written(folder.path(), number))
         };
-        // The first, of which there is nothing older, and the next, for which nothing changed.
+        // The first revision, without an older one, and the next, without a change.
         for (number, most) in [(1, 8), (2, 0)] {
             let (zeros, bytes) = saved(&mut session, number);
             assert_eq!(zeros, BLOCKS as u64 - 7, "{told}");
             assert!(bytes <= (most * BLOCK + (64 << 10)) as u64, "{told}: {bytes} bytes for revision {number}");
         }
-        // What was zero is not, and the other way round.
+        // Zeros become other bytes, and the other way round.
         memory[100 * BLOCK + 5] = 1;
         memory[8 * BLOCK..9 * BLOCK].fill(0);
         memory[9 * BLOCK + 4000..10 * BLOCK].fill(0);
@@ -100,7 +100,7 @@ fn zeros_take_no_bytes_and_come_back() {
         assert!(bytes <= (3 * BLOCK + (64 << 10)) as u64, "{told}: {bytes} bytes");
         session.close().unwrap();
         comes_back(folder.path(), &config, &memory, &told);
-        // A job that saves all writes zeros, too, and leads to none of them.
+        // A job that saves everything writes zeros, too, and records none.
         let whole = Config { capture: Capture::Whole, ..config.clone() };
         let mut session = open(Box::new(Solo), folder.path(), &whole);
         session.protect(region(&mut memory)).unwrap();
@@ -127,7 +127,7 @@ fn a_state_of_zeros_alone_is_a_revision() {
     }
 }
 
-/// Also on the node that has nothing of its own any more.
+/// This includes the node that has no shard of its own any more.
 #[test]
 fn zeros_take_no_bytes_on_farther_levels_and_copies() {
     for kind in [LevelKind::Memory, LevelKind::Disk] {
@@ -187,7 +187,7 @@ fn zeros_come_back_as_other_boxes() {
     }
 }
 
-/// Also where rows have gaps between them, and where another number of ranks saved the array.
+/// This includes rows with gaps between them, and an array that another number of ranks saved.
 #[test]
 fn memory_that_is_zero_already_gets_no_pages() {
     let shape = [256, 8192];
@@ -205,7 +205,7 @@ fn memory_that_is_zero_already_gets_no_pages() {
         for gap in [0, 512] {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(256 * (8192 + gap) * 8).unwrap();
-            // SAFETY: nobody writes the file.
+            // SAFETY: no process writes the file.
             let mut memory = unsafe { memmap2::MmapOptions::new().map_copy(file.as_file()) }.unwrap();
             let place = PlaceInWhole { global_shape: shape.to_vec(), offset: vec![0, 0] };
             // SAFETY: the session ends before the memory.
@@ -225,7 +225,7 @@ fn memory_that_is_zero_already_gets_no_pages() {
     }
 }
 
-/// How many bytes of the mappings of this file the program has written.
+/// The number of bytes that the program has written in the mappings of this file.
 fn written_of(file: &Path) -> u64 {
     let (maps, mut is_it, mut bytes) = (fs::read_to_string("/proc/self/smaps").unwrap(), false, 0);
     for line in maps.lines() {
@@ -239,7 +239,7 @@ fn written_of(file: &Path) -> u64 {
     bytes
 }
 
-/// Nothing but the manifest says how long zeros are: it is held to what the portion could have.
+/// Only the manifest gives the length of zeros: it is limited to the size of the portion.
 #[test]
 fn zeros_that_cannot_be_are_damage() {
     let folder = folder();
@@ -266,7 +266,7 @@ fn zeros_that_cannot_be_are_damage() {
         manifest.items[0].extents[zeros].at += 4096;
         manifest.build()
     };
-    // As a build wrote it that knew no zeros.
+    // A manifest of a build without zeros.
     let older = {
         let mut bytes = manifest.build();
         assert_eq!(bytes[8], 2);

@@ -2,7 +2,7 @@
 
 use mainstay_engine::{Result, group::Group};
 
-/// What the test is given is the all-reduce, for it to make.
+/// Each all-reduce goes to the test as a closure, and the test calls it.
 pub struct Around<F> {
     pub group: Box<dyn Group>,
     pub around: F,

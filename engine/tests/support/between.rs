@@ -3,7 +3,7 @@
 use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, NewFile, Stripes};
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
-/// What a test changes of a disk; what it does not name is as the disk has it.
+/// The disk operations that a test can change. By default each goes to the disk unchanged.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
     fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
         disk.list()
@@ -46,7 +46,7 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A copy is the same disk.
+/// A clone is the same disk.
 #[derive(Debug)]
 pub struct Watched<B> {
     disk: Arc<Disk>,

@@ -1,4 +1,4 @@
-//! A layout file as bytes: where what lies in it, changing it, and sealing it again.
+//! A layout file as bytes: finds its parts, changes them, and seals them again.
 
 use mainstay_engine::space::format::{BLOCK, Catalogue, Entry, Header, Manifest, PortionPlace, Slot, hash};
 use std::{
@@ -19,7 +19,7 @@ impl Layout {
         Layout { path: path.to_owned(), bytes: fs::read(path).unwrap() }
     }
 
-    /// Puts the bytes into the file as they are now.
+    /// Writes the current bytes to the file.
     pub fn write(&self) {
         fs::write(&self.path, &self.bytes).unwrap();
     }
@@ -96,7 +96,7 @@ impl Layout {
         Manifest::parse(&self.bytes[self.manifest_range(rank, revision)], self.place(rank).bytes).unwrap()
     }
 
-    /// Where the bytes of a revision's items lie, but for zeros, which lie nowhere.
+    /// The ranges of a revision's items in the file. Zeros are stored nowhere.
     pub fn item_ranges(&self, rank: usize, revision: u64) -> Vec<Range<usize>> {
         let items = self.manifest(rank, revision).items;
         let extents = items.iter().flat_map(|item| &item.extents).filter(|extent| !extent.is_zeros());
@@ -127,8 +127,8 @@ impl Layout {
         self.bytes[at + BLOCK - 16..at + BLOCK].copy_from_slice(&sum);
     }
 
-    /// Puts another manifest in the place of a revision's, with all checksums right; it may be longer, as far
-    /// as the metadata has room behind it.
+    /// Replaces a revision's manifest with another one, with all checksums right. It may be longer, up to the room
+    /// behind it in the metadata.
     pub fn forge_manifest(&mut self, rank: usize, revision: u64, bytes: &[u8]) {
         let Entry { manifest_at, meta_at, meta_bytes, .. } = self.entry(rank, revision);
         assert!(manifest_at + bytes.len() as u64 <= meta_at + meta_bytes, "no room for {} bytes", bytes.len());

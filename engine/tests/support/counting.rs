@@ -1,5 +1,5 @@
-//! A disk that counts what a parallel file system would have its metadata servers do, or its locks, and that says to
-//! lie on whatever it is told.
+//! A disk that counts the metadata operations and locks of a parallel file system, and that reports any file system
+//! that a test asks for.
 
 use super::between::{Between, Watched};
 use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, NewFile, Stripes};
@@ -33,13 +33,13 @@ impl Calls {
     }
 }
 
-/// A directory that says it is of `file_system`, with stripes of so many bytes.
+/// A directory that reports `file_system`, with stripes of `stripe_bytes` bytes.
 pub fn counting(disk: Disk, file_system: FileSystem, stripe_bytes: u64) -> Counting {
     Watched::new(disk, Counts { calls: Calls::default(), file_system, stripe_bytes })
 }
 
 impl Counts {
-    /// What was counted since it was last asked.
+    /// The counts since the last call.
     pub fn take(&self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut self.calls.0.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! A disk that is full when a test says so.
+//! A disk that is full on a test's request.
 
 use super::between::Between;
 use mainstay_engine::device::{Device, Disk, File, NewFile};
@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-/// A disk without room for another layout, once it is told so.
+/// A disk that has no room for another layout once the flag is set.
 #[derive(Debug, Default)]
 pub struct Full(pub AtomicBool);
 

@@ -1,4 +1,4 @@
-//! Holds writes back until all ranks have come that wait for none.
+//! Holds writes back until all ranks have arrived that wait for none.
 
 use super::between::Between;
 use mainstay_engine::device::File;
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// After this time the writes go on anyway, and that is told.
+/// After this time the writes go on anyway, with a message.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct State {
 }
 
 impl Gate {
-    /// Open. Opens again once so many ranks have come.
+    /// The gate is open at first. After a close it opens again once `ranks` ranks have arrived.
     pub fn new(ranks: usize) -> Gate {
         Gate { ranks, state: Mutex::default(), changed: Condvar::new() }
     }
@@ -45,7 +45,7 @@ impl Gate {
         }
     }
 
-    /// Returns once somebody waits for a write.
+    /// Returns once a rank waits for a write.
     #[track_caller]
     pub fn until_somebody_waits(&self) {
         let state = self.state.lock().unwrap();

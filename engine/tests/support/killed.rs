@@ -1,4 +1,4 @@
-//! A job on a device in memory that is killed after t2 of its last step, with what lies in its pool then.
+//! A job on a device in memory that is killed after t2 of its last step, with the contents of its pool at that moment.
 
 use super::{
     faulty::{Durable, Faulty, Gate, Loss, Medium},
@@ -25,21 +25,21 @@ const MEMORY: &str = "/dev/shm";
 pub const BYTES: usize = 40_000;
 pub const LAST: u64 = 4;
 
-/// What kind of job it is.
+/// The kind of job.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub ranks: usize,
     pub keep: u32,
-    /// Of the last step; a larger one needs room that two roots have to free.
+    /// Bytes of the last step. A larger step needs room that two roots have to free.
     pub bytes: usize,
-    /// Has room for all of it; or the job is held still only at t2.
+    /// Has room for the whole step. With a smaller pool, the job can be stopped only at t2.
     pub pool_bytes: u64,
     pub way: Way,
     pub capture: Capture,
     pub compress: Compress,
-    /// What is large is written in pieces.
+    /// The large region is written in pieces.
     pub in_pieces: bool,
-    /// The step before the last is as large as that, and has gone to a larger layout.
+    /// The step before the last is as large as the last, and has gone to a larger layout.
     pub grows: bool,
 }
 
@@ -58,7 +58,7 @@ pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE
 pub const GROWING: Shape = Shape { grows: true, ..LARGER };
 
 impl Shape {
-    /// Of a rank of it, and of any job on one node.
+    /// The settings of one of its ranks, and of any job on one node.
     pub fn config_of(self, rank: usize, pools: &Path) -> Config {
         self.way.all_pools(pools);
         Config { pool_directory: self.way.pools_of(rank, pools), ..self.config(pools) }
@@ -70,10 +70,10 @@ impl Shape {
             capture: self.capture,
             compress: self.compress,
             per: self.way.per,
-            // The layout that is there stays as it is.
+            // The existing layout stays as it is.
             portion_bytes: if self.grows { 0 } else { 1 << 20 },
             pool_bytes: Some(self.pool_bytes),
-            // Of a single block nothing is compressed.
+            // A single block is not compressed.
             chunk_bytes: Some(if self.compress == Compress::Off { 4 << 10 } else { 24 << 10 }),
             io_threads: 2,
             pool_directory: pools.into(),
@@ -96,7 +96,7 @@ pub fn pools_like(other: Option<&Path>) -> TempDir {
     made
 }
 
-/// Pools first: what a record says is done then is in the chunks, or on the medium, already.
+/// Pools come first. If a record reports data as done, the data is then in the chunks, or on the medium, already.
 fn copy_pools(from: &Path, to: &Path) {
     let mut names = names(from);
     names.sort_by_key(|name| name.contains('.'));
@@ -108,8 +108,8 @@ fn copy_pools(from: &Path, to: &Path) {
     }
 }
 
-/// What a file held at one moment, as a kill would leave it: hashes may still be going into a record, and the bytes
-/// that say that they are there lie behind them. Read until it has not changed meanwhile.
+/// The contents of a file at one moment, as a kill would leave it. Hashes may still be going into a record, and the
+/// bytes behind them say that they are there. So the function reads until the file has not changed meanwhile.
 fn at_once(path: &Path) -> Vec<u8> {
     let mut before = fs::read(path).unwrap();
     for _ in 0..1000 {
@@ -122,7 +122,7 @@ fn at_once(path: &Path) -> Vec<u8> {
     panic!("{} never stands still", path.display());
 }
 
-/// Files in it, and in the folders of its nodes.
+/// Files in the directory, and in the folders of its nodes.
 pub fn names(directory: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -138,14 +138,14 @@ pub fn names(directory: &Path) -> Vec<String> {
 }
 
 impl Killed {
-    /// Rank 0 has done `operations` operations on the device for the last step, and nobody does any more;
-    /// without a number the device stands still at t2. `None` if the step was complete before.
+    /// Stops all ranks once rank 0 has done `operations` operations on the device for the last step. Without a number,
+    /// the device stops at t2. `None` if the step was complete before.
     pub fn after(shape: Shape, operations: Option<u64>) -> Option<Killed> {
         let (medium, gate, pools) = (Medium::new(true), Arc::new(Gate::new()), pools_like(None));
         let together = Barrier::new(shape.ranks);
         let left = Mutex::new(None);
         let program = |rank| Program::new(rank).in_pieces(shape.in_pieces);
-        // Sizes the portions by a step as most are.
+        // The portions get their size from a normal step.
         let sizing = |rank| Config { portion_bytes: 0, ..shape.config_of(rank, pools.path()) };
         job_of_programs(&medium, shape.ranks, (program, sizing), |mut program, mut session| {
             program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES)?;
@@ -165,7 +165,8 @@ impl Killed {
                     let mut program = Program::new(rank).in_pieces(shape.in_pieces);
                     program.protect(&mut session).unwrap();
                     for step in 1..=LAST {
-                        // A layout is made before t2, where the job would be held still for ever: for the step before.
+                        // The new layout is made in the step before the last. It is made before t2, and in the last
+                        // step the job would be stopped forever.
                         let is_large = step == LAST || shape.grows && step + 1 == LAST;
                         let bytes = if is_large { shape.bytes } else { BYTES };
                         program.fill(&mut session, Mark { run: 1, step }, bytes).unwrap();
@@ -211,7 +212,7 @@ impl Killed {
         Medium::resume(self.durable.clone(), true)
     }
 
-    /// What a job restores on `medium`, the same on all ranks.
+    /// The revision that a job restores on `medium`, the same on all ranks.
     pub fn restored(&self, medium: &Medium, pools: &Path) -> Checked<u64> {
         let found = Mutex::new(BTreeSet::new());
         let config = |rank| Config { stage: Stage::Direct, ..self.shape.config_of(rank, pools) };
@@ -228,14 +229,14 @@ impl Killed {
         }
     }
 
-    /// Without what is in memory: `at_least` or newer, whole.
+    /// Checks a restore without the pool: `at_least` or newer, whole.
     pub fn check_alone(&self, medium: &Medium, at_least: u64) -> Checked<u64> {
         whole::check(&medium.files())?;
         let step = self.restored(medium, pools_like(None).path())?;
         if step < at_least { Err(format!("step {step} was restored, not {at_least}")) } else { Ok(step) }
     }
 
-    /// With it: the newest, and it stays there.
+    /// Checks a restore with the pool: the newest revision, and it stays there.
     pub fn check_with_pool(&self, durable: &Durable) -> Checked<()> {
         let (medium, pools) = (Medium::resume(durable.clone(), true), pools_like(Some(self.pools.path())));
         match self.restored(&medium, pools.path())? {
@@ -249,7 +250,7 @@ impl Killed {
     }
 }
 
-/// Has a byte of the pool in `pools`, as whoever is in it, until the file is dropped.
+/// Locks a byte of the pool in `pools`, as a process that uses the pool does, until the file is dropped.
 pub fn take(pools: &Path, byte: u64) -> fs::File {
     let name = names(pools).into_iter().find(|name| !name.contains('.')).unwrap();
     let pool = fs::OpenOptions::new().read(true).write(true).open(pools.join(name)).unwrap();

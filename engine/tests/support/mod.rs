@@ -1,7 +1,7 @@
-//! Jobs whose ranks are threads.
+//! Jobs with threads as ranks.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
-/// Prints a line that also shows where the output of passing tests is held back.
+/// Prints a line that appears even if the output of passing tests is hidden.
 #[allow(unused_macros, reason = "each test uses its part of this")]
 macro_rules! tell {
     ($($line:tt)*) => {{
@@ -49,7 +49,7 @@ pub fn often<T>(some: T, all: T) -> T {
     if std::env::var_os("CAMPAIGN").is_some() { all } else { some }
 }
 
-/// These seeds, or the one of the variable MAINSTAY_SEED alone.
+/// These seeds, or only the seed in the variable MAINSTAY_SEED.
 pub fn one_or_all(all: Range<u64>) -> Range<u64> {
     let Ok(seed) = std::env::var("MAINSTAY_SEED") else { return all };
     let seed = seed.parse().expect("MAINSTAY_SEED is a number");
@@ -61,7 +61,7 @@ pub fn small_pool() -> Config {
     Config { pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), buffer_bytes: 64 << 10, ..Config::default() }
 }
 
-/// Does `work`, and ends the whole test program where that comes to no end: ranks that wait for each other cannot be
+/// Does `work`, and ends the whole test program if the work does not end: ranks that wait for each other cannot be
 /// ended one by one.
 pub fn bounded<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let (done, told) = mpsc::channel::<()>();
@@ -77,7 +77,7 @@ pub fn bounded<T>(what: &str, work: impl FnOnce() -> T) -> T {
     worked
 }
 
-/// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.
+/// Runs `work` once for each rank, on a thread of its own. Returns the results by rank.
 pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let spawn = |(rank, group)| {
@@ -89,7 +89,7 @@ pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sy
     })
 }
 
-/// The same with a session on `space` for each, which is closed in the end.
+/// The same with a session on `space` for each, which is closed at the end.
 pub fn in_sessions<T: Send>(
     space: &Path,
     ranks: usize,
@@ -121,7 +121,7 @@ fn to_the_end<T>(mut session: Session, work: impl FnOnce(&mut Session) -> T) -> 
     done
 }
 
-/// What one rank of the test jobs saves: a region of several chunks, a small one and an empty one.
+/// The state that one rank of the test jobs saves: a region of several chunks, a small one and an empty one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     pub field: Vec<f64>,
@@ -153,7 +153,7 @@ impl State {
     }
 }
 
-/// Makes `state` what rank `rank` has after `step`.
+/// Fills `state` with the values of rank `rank` after `step`.
 pub fn filled(state: &mut State, rank: usize, step: u64) {
     let mut random = fastrand::Rng::with_seed((rank as u64) << 32 | step);
     state.field.fill_with(|| random.f64());

@@ -1,5 +1,5 @@
-//! A job on several nodes, with copies on others and a space behind them, all of it recorded: and what must hold wherever the
-//! record ends, and whichever node goes with it.
+//! A recorded job on several nodes, with copies on other nodes and a space behind them. The checks hold at any end of
+//! the record, after the loss of any node.
 
 use super::{
     bounded,
@@ -27,14 +27,14 @@ const PFS_EVERY: u64 = 2;
 pub struct Shape {
     /// The node of each rank.
     pub seats: &'static [usize],
-    /// Of each shard on the nodes.
+    /// Copies of each shard on the nodes.
     pub copies: usize,
     pub kind: LevelKind,
     pub keep: u32,
     pub exchange: Exchange,
-    /// Nodes that can be lost together, if each rank is told its rack by `on_node`.
+    /// Nodes that can be lost together, if `on_node` gives each rank its rack.
     pub racks: &'static [&'static [usize]],
-    /// Called by each rank, with its node, before it opens the session.
+    /// Each rank calls this with its node before it opens the session.
     pub on_node: fn(usize),
 }
 
@@ -53,7 +53,7 @@ impl Shape {
         self.seats.iter().max().map_or(0, |last| last + 1)
     }
 
-    /// The number of the medium of a copy, 0 for the level itself, on a node.
+    /// The number of the medium of a copy on a node. Copy 0 is the level itself.
     fn medium(self, node: usize, copy: usize) -> usize {
         node * self.copies + copy
     }
@@ -63,29 +63,29 @@ impl Shape {
     }
 }
 
-/// What goes when the processes end.
+/// The loss when the processes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     Nothing,
     Node(usize),
     Rack(usize),
     AllNodes,
-    /// Of what was not synced on whichever disk, as much as the seed says.
+    /// Unsynced data on any disk, chosen by the seed.
     Power(u64),
 }
 
-/// What each medium has been through, in one order, and what was acknowledged when.
+/// The operations on each medium, in one order, and the acknowledged marks with their times.
 pub struct Recording {
     shape: Shape,
     /// Each operation, with the medium that it was done on.
     log: Vec<(usize, Operation)>,
-    /// When so many operations had been done, the mark was complete on all levels and copies.
+    /// After this number of operations, the mark was complete on all levels and copies.
     acknowledged: Vec<(usize, Mark)>,
 }
 
 impl Recording {
-    /// Two openings: the first ends in order, the second is cut off. On disks, three revisions come last of which the copies get
-    /// nothing: what they have stays where it was saved, too.
+    /// Two openings: the first ends in order, the second is cut off. On disks, three more revisions follow that do not
+    /// reach the copies: the revisions in the copies then stay in the levels themselves, too.
     pub fn of(shape: Shape) -> Checked<Recording> {
         let journal = Journal::default();
         let media: Vec<Medium> = (0..=shape.pfs()).map(|index| Medium::noted(&journal, index)).collect();
@@ -97,7 +97,8 @@ impl Recording {
             program.fill(session, mark, BYTES + 3000 * (step % 3) as usize)?;
             session.checkpoint()?;
             session.progress()?;
-            // One is left to the checkpoint after it, which waits for no disk: there the next would be passed over.
+            // One revision is left to the checkpoint after it, which does not wait for a disk: with a disk, the next
+            // would be skipped.
             if step != 2 || shape.kind == LevelKind::Disk {
                 session.wait()?;
                 acknowledge(mark);
@@ -135,8 +136,8 @@ impl Recording {
         Ok(Recording { shape, log, acknowledged: acknowledged.into_inner().unwrap() })
     }
 
-    /// Ends the job after every `stride`th operation, from `first` on, each time with one loss after the other, or, if not
-    /// `all`, with the next of them.
+    /// Ends the job after every `stride`th operation, from `first` on. With `all`, each end is tried with every kind of
+    /// loss, otherwise with the next kind only.
     pub fn crash(&self, first: usize, stride: usize, all: bool) -> Checked<Count> {
         let mut durables = vec![Durable::default(); self.shape.pfs() + 1];
         let mut count = Count::default();
@@ -151,7 +152,7 @@ impl Recording {
             let losses = self.losses(point as u64);
             let turn = (count.points as usize) % losses.len();
             for loss in losses.iter().enumerate().filter(|(nth, _)| all || *nth == turn).map(|(_, loss)| *loss) {
-                // A disk that is not there may come back: a start is refused as long as no revision is whole with the copies.
+                // A missing disk may come back: a start is refused as long as no revision is whole with the copies.
                 let is_disk = self.shape.kind == LevelKind::Disk && matches!(loss, Lost::Node(_) | Lost::Rack(_));
                 if is_disk && self.floor(point, loss).is_none() {
                     continue;
@@ -176,7 +177,7 @@ impl Recording {
         losses
     }
 
-    /// What must come back at least.
+    /// The oldest mark that a restore may return.
     fn floor(&self, point: usize, lost: Lost) -> Option<Mark> {
         let known = self.acknowledged.iter().filter(|(at, _)| *at <= point).map(|(_, mark)| *mark).max()?;
         if lost != Lost::AllNodes {
@@ -193,7 +194,7 @@ impl Recording {
             (Lost::Node(node), Some(of)) if node == of => Medium::new(true),
             (Lost::Rack(rack), Some(of)) if self.shape.racks[rack].contains(&of) => Medium::new(true),
             (Lost::AllNodes, Some(_)) => Medium::new(true),
-            // What the node had in its caches goes with it.
+            // The node's caches are lost with it.
             (Lost::Node(_) | Lost::Rack(_) | Lost::AllNodes, None) => {
                 Medium::resume(Durable::of(durable.image(Loss::Everything)), true)
             }
@@ -203,8 +204,8 @@ impl Recording {
         durables.iter().enumerate().map(medium).collect()
     }
 
-    /// A job finds what was acknowledged or is newer, the same on all ranks, saves one more, and another node goes: that one
-    /// comes back.
+    /// A job restores the acknowledged mark or a newer one, the same on all ranks, and saves one more. Then another
+    /// node is lost: the new revision comes back.
     fn recover(&self, durables: &[Durable], point: usize, lost: Lost) -> Checked<()> {
         let (shape, media, floor) = (self.shape, self.left(durables, lost), self.floor(point, lost));
         let next = Mark { run: 100, step: 1 };
@@ -232,7 +233,7 @@ impl Recording {
                 false => medium.end_processes(),
             })
             .collect();
-        // A copy on disks may lag, and what came back before is kept for it as long.
+        // A copy on disks may lag. The revision that was restored before stays available for the same time.
         let lagging = if shape.kind == LevelKind::Disk { found[0] } else { None };
         let came = Mutex::new(BTreeSet::new());
         let ended = job(shape, &again, |_, mut program, mut session| {
@@ -254,7 +255,7 @@ fn job(
     job_by(shape, media, None, work)
 }
 
-/// `gate`: that of the devices of copies.
+/// `gate` is the gate for the devices of copies.
 fn job_by(
     shape: Shape,
     media: &[Medium],

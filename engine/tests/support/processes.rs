@@ -1,4 +1,4 @@
-//! Ranks that are processes: they meet in a directory, where each leaves a file a collective.
+//! Ranks that are processes: they meet in a directory, where each leaves a file for each collective.
 
 use mainstay_engine::{Error, Result, group::Group};
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After which a rank that does not come counts as dead.
+/// After this time, a missing rank counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Meeting {
@@ -18,7 +18,7 @@ pub struct Meeting {
     size: usize,
     directory: PathBuf,
     met: Cell<u64>,
-    /// Messages so far, by the ranks that they went between.
+    /// Number of messages so far, by sender and receiver.
     letters: RefCell<BTreeMap<(usize, usize), u64>>,
 }
 
@@ -36,9 +36,9 @@ impl Meeting {
     }
 }
 
-/// Says `what` to all who await it.
+/// Sends `what` to all ranks that await it.
 pub fn say(directory: &Path, what: &str, bytes: &[u8]) {
-    // Whole as soon as it has its name.
+    // The file is whole as soon as it has its name.
     let whole = directory.join(format!("{what}.whole"));
     fs::write(&whole, bytes).unwrap();
     fs::rename(whole, directory.join(what)).unwrap();

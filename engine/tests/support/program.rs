@@ -1,15 +1,15 @@
-//! A program whose state says which run and step it belongs to, so that a mixture shows.
+//! A program with its run and step in its state, so that a mixture shows.
 
 use mainstay_engine::{Error, ErrorKind, Region, Session};
 
-/// Newer ones are greater: a run is the time between two openings or rewinds.
+/// Newer marks are greater: a run is the time between two openings or rewinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub run: u64,
     pub step: u64,
 }
 
-/// What one rank protects: two small regions that share a block, and a large one whose size changes.
+/// The protected memory of one rank: two small regions that share a block, and a large one with a changing size.
 pub struct Program {
     rank: usize,
     mark: Box<[u64; 2]>,
@@ -24,7 +24,7 @@ impl Program {
         Program { rank, mark: Box::new([0; 2]), small: Box::new([0; 1000]), bulk: vec![0; 5000], in_pieces: false }
     }
 
-    /// The same, but that the large region is written in pieces.
+    /// The same program, with a large region that is written in pieces.
     pub fn in_pieces(self, in_pieces: bool) -> Program {
         Program { in_pieces, ..self }
     }
@@ -42,8 +42,8 @@ impl Program {
 
     #[allow(unsafe_code)]
     pub fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
-        // SAFETY: the regions lie on the heap and the tests keep the program as long as the session;
-        // `resize` unprotects before it frees.
+        // SAFETY: the regions are on the heap, and the tests keep the program as long as the session. `resize`
+        // unprotects before it frees.
         let regions = unsafe {
             [
                 Region::new("mark", self.mark.as_mut_ptr().cast(), 16),
@@ -64,7 +64,7 @@ impl Program {
         self.protect(session)
     }
 
-    /// Makes the state that of `mark`, with a large region of `bytes`.
+    /// Fills the state with the values of `mark`, with a large region of `bytes`.
     pub fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
         self.resize(session, bytes)?;
         *self.mark = [mark.run, mark.step];
@@ -78,12 +78,12 @@ impl Program {
         self.bulk.len() as u64
     }
 
-    /// Changes every fifth block of the large region, in place; twice changes nothing.
+    /// Changes every fifth block of the large region, in place. A second call restores the old contents.
     pub fn toggle(&mut self) {
         self.bulk.chunks_mut(4096).step_by(5).for_each(|block| block[0] ^= 0xff);
     }
 
-    /// Restores, whatever the size, and checks that all bytes are those of one mark.
+    /// Restores any size, and checks that all bytes belong to one mark.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
         match self.restore_and_tell(session)? {
             Some((_, skipped)) if skipped.iter().any(|what| !is_harmless(what)) => {
@@ -93,7 +93,7 @@ impl Program {
         }
     }
 
-    /// The same where there may be damage; with what was passed over.
+    /// The same if there may be damage. Also returns the reports of skipped revisions.
     pub fn restore_and_tell(&mut self, session: &mut Session) -> Result<Option<(Mark, Vec<String>)>, Restoring> {
         let skipped = loop {
             match session.restore() {
@@ -125,7 +125,7 @@ impl Program {
     }
 }
 
-/// Every third block of what is large stays as it is for some steps, or is zero, as in a state of which not all changes.
+/// Every third block of the large region stays the same for some steps, or is zero, as in a state that changes in part.
 fn contents(rank: usize, mark: Mark, small: &mut [u8], bulk: &mut [u8]) {
     let mut random = fastrand::Rng::with_seed((mark.run << 40) ^ (mark.step << 8) ^ rank as u64);
     random.fill(small);
@@ -138,14 +138,14 @@ fn contents(rank: usize, mark: Mark, small: &mut [u8], bulk: &mut [u8]) {
     }
 }
 
-/// How a restore can go wrong.
+/// The errors of a restore.
 #[derive(Debug)]
 pub enum Restoring {
     Refused(Error),
     Wrong(String),
 }
 
-/// What is told without damage: a slot that a crash cut short, and a revision that went with its node.
+/// Reports without damage: a slot that a crash cut short, and a revision that was lost with its node.
 fn is_harmless(what: &str) -> bool {
     what.contains("slot") || what.contains("went with the nodes")
 }

@@ -1,4 +1,4 @@
-//! A job recorded on the faulty device, and what must hold wherever its record ends.
+//! A job recorded on the faulty device, and the checks that hold at any end of the record.
 
 use super::{
     faulty::{Change, Durable, Failure, Faulty, Gate, Loss, Medium, Operation},
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a wrong outcome is told as.
+/// The error text describes a wrong outcome.
 pub type Checked<T> = Result<T, String>;
 
 #[derive(Debug, Clone, Copy)]
@@ -27,17 +27,17 @@ pub struct Shape {
     pub keep: u32,
     pub stage: Stage,
     pub capture: Capture,
-    /// By what pages are saved early.
+    /// The predictor for pages that are saved early.
     pub predictor: Predictor,
     pub compress: Compress,
-    /// What is large is written in pieces.
+    /// The large region is written in pieces.
     pub in_pieces: bool,
-    /// Outgrows its portions, which become larger.
+    /// The state outgrows its portions, which become larger.
     pub grows: bool,
 }
 
 impl Shape {
-    /// Of one rank, which keeps one revision.
+    /// One rank, which keeps one revision.
     pub const ALONE: Shape = Shape {
         ranks: 1,
         keep: 1,
@@ -72,15 +72,15 @@ impl Shape {
             capture: self.capture,
             predictor: self.predictor,
             compress: self.compress,
-            // The jobs go on writing over what those before have left.
+            // The jobs continue to overwrite the data of the jobs before.
             start: Start::Fresh,
-            // Those that keep two have a file for each rank.
+            // Jobs that keep two revisions have a file for each rank.
             per: if self.keep == 2 { Per::Rank } else { Per::App },
             ..Config::default()
         }
     }
 
-    /// Says that the state is settled, has it saved early, and changes a part of it after all.
+    /// Marks the state as settled, waits until it is saved early, and then changes a part of it after all.
     fn save_early(self, session: &mut Session, program: &mut Program) -> Result<(), Trouble> {
         if self.predictor == Predictor::Off {
             return Ok(());
@@ -99,17 +99,17 @@ impl Shape {
         Ok(())
     }
 
-    /// So large that keep+1 of them fit into the portion, and keep+2 do not.
+    /// A size at which keep+1 of them fit into the portion, and keep+2 do not.
     fn bytes_max(self) -> usize {
         // The list of pieces takes room, too.
         let metadata = if self.in_pieces { 30 } else { 5 };
         (224 - 8) / (self.keep as usize + 1) * 4096 - metadata * 4096
     }
 
-    /// Grows and shrinks, so that what is free falls into pieces.
+    /// Grows and shrinks, so that the free space is divided into pieces.
     fn bytes(self, step: u64) -> usize {
         if self.grows {
-            // Twice in a job, and in the first step of the next one.
+            // The state outgrows its portions twice in a job, and in the first step of the next one.
             return [10_000, 40_000, 30_000, 90_000, 20_000, 150_000, 60_000][step as usize % 7];
         }
         let eighths = [2, 8, 5, 1, 7, 3, 8, 4][step as usize % 8];
@@ -117,15 +117,15 @@ impl Shape {
     }
 }
 
-/// Everything that a job did to its medium, and when it was told that a revision is complete.
+/// All operations of a job on its medium, and the times at which revisions were reported complete.
 pub struct Recording {
     pub shape: Shape,
     pub log: Vec<Operation>,
-    /// Acknowledged when so many operations had been done.
+    /// The mark was acknowledged after this number of operations.
     acknowledged: Vec<(usize, Mark)>,
 }
 
-/// The operations that a crash comes after, and what it leaves.
+/// The operations that a crash comes after, and the images that it leaves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count {
     pub points: u64,
@@ -171,8 +171,8 @@ impl Recording {
         Ok(Recording { shape, log: medium.log(), acknowledged: acknowledged.into_inner().unwrap() })
     }
 
-    /// Crashes after every operation, with every kind of loss, until there are `limit` cases; without a limit and outside the
-    /// campaign after one of a few. `deaf`: on a device whose syncs do nothing.
+    /// Crashes after every operation, with every kind of loss, until there are `limit` cases. Without a limit and
+    /// outside the campaign, it crashes only after some operations. With `deaf`, the syncs of the device do nothing.
     pub fn crash_everywhere(&self, seeds: u64, deaf: bool, limit: u64) -> Checked<Count> {
         let mut count = Count::default();
         let stride = if deaf || limit < u64::MAX { 1 } else { often(7, 1) };
@@ -198,15 +198,14 @@ impl Recording {
         Ok(count)
     }
 
-    /// Crashes again while the job that came after a crash recovers: every `stride`th point, and after
-    /// each change of names and each root.
-    /// The first crash is a loss of power, or the end of the processes alone.
+    /// Crashes again while the job after a crash recovers: at every `stride`th point, and after each change of names
+    /// and each root. The first crash is a loss of power, or the end of the processes alone.
     pub fn crash_twice(&self, stride: usize) -> Checked<Count> {
         let mut count = Count::default();
         self.each_point(false, |point, durable| {
             let last = point.checked_sub(1).map(|last| &self.log[last].change);
             let renamed = matches!(last, Some(Change::Rename { .. } | Change::SyncDirectory));
-            // Roots are what the next job builds on.
+            // The next job builds on roots.
             let wrote_root = matches!(last, Some(Change::Write { bytes, .. }) if bytes.len() as u64 == BLOCK_BYTES)
                 && matches!(self.log.get(point).map(|next| &next.change), Some(Change::Sync { .. }));
             if point % stride != stride / 2 && !renamed && !wrote_root {
@@ -247,8 +246,8 @@ impl Recording {
         Ok(count)
     }
 
-    /// No write touches a block that a slot leads to, or, with a buffer, only a part of a block: on the medium as it is,
-    /// and as it would be without all that was not synced.
+    /// No write touches a block that a slot leads to. With a buffer, no write touches only a part of a block. This
+    /// holds on the medium as it is, and without all unsynced writes.
     pub fn check_writes(&self) -> Checked<u64> {
         let (mut durable, mut writes) = (Durable::default(), 0);
         for (point, operation) in self.log.iter().enumerate() {
@@ -295,8 +294,8 @@ impl Recording {
         self.acknowledged.iter().filter(|(at, _)| *at <= point).map(|(_, mark)| *mark).max()
     }
 
-    /// A new job finds a revision that is not older than `floor`, the same on all ranks, saves one
-    /// more, which a third job finds. Returns that one.
+    /// A new job finds a revision that is not older than `floor`, the same on all ranks, and saves one more. A third
+    /// job finds that one. Returns its mark.
     fn recover(&self, medium: &Medium, floor: Option<Mark>) -> Checked<Mark> {
         let shape = Shape { stage: Stage::Direct, ..self.shape };
         let next = Mark { run: 100 + medium.operations() as u64, step: 1 };
@@ -327,7 +326,7 @@ pub fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
     losses
 }
 
-/// What ends the work of a rank early.
+/// An error that ends the work of a rank early.
 #[derive(Debug)]
 pub struct Trouble(String);
 
@@ -361,8 +360,8 @@ pub fn expect(found: Result<Option<Mark>, Restoring>, mark: Mark) -> Result<(), 
     if found == Some(mark) { Ok(()) } else { Err(Trouble(format!("{found:?} was restored in place of {mark:?}"))) }
 }
 
-/// A job whose `nth` operation fails: whatever it is told, what it was promised before is still there
-/// with and without the power. Returns whether the job got that far.
+/// A job with a failing `nth` operation: whatever error it gets, earlier acknowledged revisions are still there, with
+/// and without the power. Returns whether the job reached that operation.
 pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
     let medium = Medium::new(true);
     let view = medium.view();
@@ -372,8 +371,8 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
     let mut failed = None;
     let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config());
     let mut told = opened.is_err();
-    // A disk that is full when all is saved loses nothing: the job ends as one that is killed, and is told nothing.
-    // What could not be saved early is saved at the checkpoint.
+    // A disk that is full after the last save loses nothing: the job ends like a killed one, without an error. Data
+    // that could not be saved early is saved at the checkpoint.
     let is_early = shape.predictor != Predictor::Off;
     let mut may_be_silent = is_early;
     if let Ok(mut session) = opened {
@@ -383,7 +382,7 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
             program.fill(&mut session, mark, shape.bytes(step)).map_err(|error| error.to_string())?;
             shape.save_early(&mut session, &mut program).map_err(Trouble::why)?;
             let saved = program.save(&mut session).and(session.wait());
-            // Once the medium is in doubt the session saves nothing more.
+            // After a failed sync, the session saves nothing more.
             match (saved, &failed) {
                 (Ok(()), Some(ErrorKind::SyncFailed)) => return Err(format!("it saved {mark:?} after a failed sync")),
                 (Ok(()), _) => floor = Some(mark),
@@ -392,7 +391,7 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
             }
         }
         may_be_silent = is_early || matches!(failure, Failure::Full) && !view.has_failed();
-        // A larger layout that cannot be made costs nothing where the shards still fit into the one that is there.
+        // A larger layout that cannot be made costs nothing if the shards still fit into the existing one.
         may_be_silent |= shape.grows && floor == Some(Mark { run: 1, step: 6 });
         told |= session.close().is_err() | failed.is_some();
     }
@@ -414,8 +413,8 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
     Ok(view.has_failed())
 }
 
-/// A job on a device without locks whose second revision is held back until a newer job has saved its
-/// own. Returns what it is told; the newer one's revision must be there at the end.
+/// A job on a device without locks. Its second revision is held back until a newer job has saved its own. Returns its
+/// error; the newer job's revision must be there at the end.
 pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
     let (medium, gate) = (Medium::new(false), Arc::new(Gate::new()));
     let view = medium.gated_view(&gate);
@@ -430,7 +429,7 @@ pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
             session.wait()?;
             view.closes_gate_in(1);
             program.fill(&mut session, Mark { run: 1, step: 2 }, shape.bytes(1))?;
-            // Where the program comes to run late, its checkpoint has been refused before it is staged.
+            // If the program runs late, its checkpoint was refused before it is staged.
             let late = session.checkpoint().and_then(|_| session.wait());
             late.err().map(|error| error.kind()).ok_or_else(|| Trouble("its revision was taken".into()))
         });
@@ -448,7 +447,7 @@ pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
     Ok(told)
 }
 
-/// Runs a job on `medium`, a thread a rank; a rank whose work does not close ends as a killed one does.
+/// Runs a job on `medium`, with a thread for each rank. A rank that does not close ends like a killed one.
 pub fn job(
     medium: &Medium,
     shape: Shape,
@@ -458,7 +457,7 @@ pub fn job(
     job_of_programs(medium, shape.ranks, (program, |_| shape.config()), work)
 }
 
-/// As `job`, of so many ranks and with these settings.
+/// The same as `job`, with `ranks` ranks and these settings.
 pub fn job_with(
     medium: &Medium,
     ranks: usize,
@@ -478,7 +477,7 @@ pub fn job_of(
     job_of_programs(medium, ranks, (Program::new, config), work)
 }
 
-/// The same, of the programs that `program` makes.
+/// The same with the programs that `program` makes.
 pub fn job_of_programs(
     medium: &Medium,
     ranks: usize,

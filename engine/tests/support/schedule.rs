@@ -1,5 +1,5 @@
-//! Seeded schedules: jobs of several ranks that follow one another on one space, each of which saves,
-//! goes back, fails, dies, loses power or writes late as its seed says.
+//! Seeded schedules: jobs of several ranks follow one another on one space. By its seed, each saves, goes back, fails,
+//! dies, loses power or writes late.
 
 use super::{
     faulty::{Failure, Faulty, Gate, Loss, Medium, Mortal, View},
@@ -17,18 +17,18 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// What happened in the rounds of one schedule or of many.
+/// Counts of the events in the rounds of one schedule or of many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rounds: u64,
     pub restores: u64,
     pub rewinds: u64,
     pub acknowledged: u64,
-    /// Revisions that failed and were given up by all ranks.
+    /// Revisions that failed and that all ranks gave up.
     pub abandoned: u64,
     pub deaths: u64,
     pub power_losses: u64,
-    /// Jobs thought dead that wrote on.
+    /// Jobs that were thought dead and wrote on.
     pub late_writers: u64,
 }
 
@@ -48,7 +48,7 @@ impl AddAssign for Tally {
 const ROUNDS: u64 = 10;
 const BYTES_MAX: usize = 200 << 10;
 
-/// One space, several jobs. An error says what went wrong, and in which round.
+/// One space, several jobs. An error names the fault and its round.
 pub fn run(seed: u64) -> Checked<Tally> {
     let mut random = Rng::with_seed(seed);
     let has_locks = random.bool();
@@ -59,9 +59,9 @@ pub fn run(seed: u64) -> Checked<Tally> {
         stage: if random.bool() { Stage::Pool } else { Stage::Direct },
         pool_bytes: Some(64 << 10),
         chunk_bytes: Some(16 << 10),
-        // One thread, so that the order of a rank's operations is the seed's.
+        // With one thread, the seed sets the order of a rank's operations.
         io_threads: 1,
-        // In every other pair of schedules larger shards outgrow the portions that the first checkpoint has sized.
+        // In every other pair of schedules, larger shards outgrow the portions that the first checkpoint has sized.
         portion_bytes: if seed % 4 < 2 { 1 << 20 } else { 0 },
         capture: capture_of((seed / 3) as usize),
         compress: compress_of((seed / 9) as usize),
@@ -85,13 +85,13 @@ pub fn run(seed: u64) -> Checked<Tally> {
 struct Space {
     medium: Medium,
     zombies: Vec<Running>,
-    /// Nothing older may be restored.
+    /// No restore may return an older mark.
     floor: Option<Mark>,
     /// Openings and rewinds so far: states of a later one are newer.
     run: u64,
 }
 
-/// What all ranks of a job do, in this order.
+/// The steps that all ranks of a job do, in this order.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Save {
@@ -100,17 +100,17 @@ enum Step {
     Wait,
     Rewind,
     Close,
-    /// The gates of jobs thought dead open.
+    /// The gates of jobs that are thought dead open.
     LetLateWritersIn,
 }
 
-/// How a job ends.
+/// The end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     InOrder,
-    /// One rank dies in the middle of an operation, the others when they find out, or a little later.
+    /// One rank dies in the middle of an operation. The others die when they find out, or a little later.
     Death,
-    /// Some rank's writes are held back, and the job is thought dead.
+    /// The writes of some rank are held back, and the job is thought dead.
     Zombie,
 }
 
@@ -119,23 +119,23 @@ struct Job {
     ranks: usize,
     config: Config,
     gate: Arc<Gate>,
-    /// Gates of jobs thought dead.
+    /// Gates of jobs that are thought dead.
     late: Vec<Arc<Gate>>,
     floor: Option<Mark>,
     run: u64,
-    /// On which rank, and before which operation after the opening: a job that hangs before it has
-    /// written anything is no older one, but comes after those that open meanwhile.
+    /// The rank, and the operation after the opening before which its gate closes. A job that hangs before its first
+    /// write is no older job: it comes after those that open meanwhile.
     gate_closes: Option<(usize, u64)>,
-    /// Nothing was planned to go wrong: every error is one of the test.
+    /// No fault was planned: every error is an error of the test.
     healthy: bool,
     seen: Mutex<Seen>,
 }
 
-/// What the ranks tell of a job.
+/// The reports of a job's ranks.
 #[derive(Debug, Default)]
 struct Seen {
     acknowledged: Option<Mark>,
-    /// What each rank restored at its nth restore.
+    /// The marks that the ranks restored at their nth restore.
     restored: BTreeMap<u64, BTreeSet<Option<Mark>>>,
     tally: Tally,
 }
@@ -149,8 +149,8 @@ impl Space {
     fn round(&mut self, ranks: usize, config: &Config, has_locks: bool, random: &mut Rng) -> Checked<Tally> {
         let end = match random.u8(0..10) {
             0..2 => End::InOrder,
-            // In an empty space nothing tells two jobs apart before the first layout is made: they would
-            // be two runs of one lineage, which is an error that names both.
+            // In an empty space, nothing separates two jobs before the first layout is made. They would be two runs of
+            // one lineage, which is an error that names both.
             2..6 if !has_locks && self.floor.is_some() => End::Zombie,
             _ => End::Death,
         };
@@ -190,7 +190,7 @@ impl Space {
         whole::check(&self.medium.files())?;
 
         if random.u8(0..if has_locks { 3 } else { 8 }) == 0 {
-            // What is held back will never come.
+            // Held back writes will never arrive.
             let medium = self.medium.lose_power(Loss::Seeded(random.u64(..)));
             self.let_zombies_end()?;
             self.medium = medium;
@@ -202,7 +202,7 @@ impl Space {
         Ok(tally)
     }
 
-    /// Takes over what a job found out.
+    /// Takes over the findings of a job.
     fn judge(&mut self, job: &Job) -> Checked<()> {
         let seen = job.lock();
         for (nth, found) in &seen.restored {
@@ -229,7 +229,7 @@ impl Running {
 }
 
 fn plan(views: &[Arc<View>], end: End, fails: bool, random: &mut Rng) {
-    // Within the opening, the first layout, or some checkpoint.
+    // A moment within the opening, the first layout, or some checkpoint.
     let moment = |random: &mut Rng| 1 + if random.bool() { random.u64(0..20) } else { random.u64(0..150) };
     match end {
         End::Death => {
@@ -294,7 +294,7 @@ impl Job {
         self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// One rank's life.
+    /// The life of one rank.
     fn live(&self, rank: usize, group: Mortal, view: &Arc<View>) -> Checked<()> {
         let mut program = Program::new(rank);
         let device = Arc::new(Faulty(view.clone()));
@@ -319,7 +319,7 @@ impl Job {
                     let mark = Mark { run, step: index as u64 };
                     program.fill(&mut session, mark, bytes).map_err(|error| error.to_string())?;
                     match session.checkpoint() {
-                        // All ranks had to tell that the one before is durable.
+                        // All ranks had to report that the one before is durable.
                         Ok(_) => self.acknowledge(pending.replace(mark)),
                         Err(error) => {
                             pending = None;
@@ -343,7 +343,7 @@ impl Job {
                 },
                 Step::Rewind => {
                     pending = None;
-                    // Complete or not: the floor is what was acknowledged before.
+                    // Complete or not, the floor is the mark that was acknowledged before.
                     if !self.restore(&mut program, &mut session, &mut restores)? {
                         return Ok(());
                     }
@@ -365,7 +365,7 @@ impl Job {
         Ok(())
     }
 
-    /// Whether the job goes on.
+    /// Returns whether the job goes on.
     fn restore(&self, program: &mut Program, session: &mut Session, restores: &mut u64) -> Checked<bool> {
         *restores += 1;
         let floor = self.floor.max(self.lock().acknowledged);
@@ -376,7 +376,7 @@ impl Job {
                 seen.restored.entry(*restores).or_default().insert(found);
                 seen.tally.restores += u64::from(session.rank() == 0);
                 if !self.gate.was_closed() {
-                    // What came back once must come back again.
+                    // A mark that was restored once must be restored again.
                     seen.acknowledged = seen.acknowledged.max(found);
                 }
                 Ok(true)
@@ -387,7 +387,7 @@ impl Job {
     }
 
     fn acknowledge(&self, mark: Option<Mark>) {
-        // Whoever is thought dead promises nothing any more.
+        // A job that is thought dead promises nothing any more.
         if mark.is_some() && !self.gate.was_closed() {
             let mut seen = self.lock();
             seen.tally.acknowledged += u64::from(seen.acknowledged < mark);
@@ -395,7 +395,7 @@ impl Job {
         }
     }
 
-    /// Errors that a fault explains. Damage and conflicts are never explained by one.
+    /// Checks for an error that a fault explains. No fault explains damage or conflicts.
     fn may_fail(&self, call: &str, error: &Error) -> Checked<()> {
         let explained = matches!(
             error.kind(),

@@ -1,5 +1,5 @@
-//! A program whose state is spread over its ranks: a global array that each holds a box of, and a mark that all
-//! have. Any number of ranks can go on with it.
+//! A program with a state that is spread over its ranks: a global array, of which each rank holds a box, and a mark
+//! that all ranks have. Any number of ranks can go on with it.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::{
@@ -14,7 +14,7 @@ use mainstay_engine::{
 };
 use std::{ops::Range, sync::Arc, thread};
 
-/// A box of a global array of u64, as it lies in the memory of a rank.
+/// A box of a global array of u64, as stored in the memory of a rank.
 pub struct Part {
     pub global: Vec<u64>,
     pub sides: Vec<Range<u64>>,
@@ -33,7 +33,7 @@ impl Part {
         Part { global: global.to_vec(), sides, cells: vec![0; count as usize] }
     }
 
-    /// The rank's share if the first side is cut among `ranks`: uneven where it has to be.
+    /// The rank's share if the first side is cut among `ranks`: uneven if necessary.
     pub fn slab(global: &[u64], rank: usize, ranks: usize) -> Part {
         let cut = |rank: usize| global[0] * rank as u64 / ranks as u64;
         let sides = global.iter().map(|side| 0..*side);
@@ -42,12 +42,12 @@ impl Part {
         Part::new(global, sides)
     }
 
-    /// As the region `name`. The part outlives the session, or is unprotected before.
+    /// The part as the region `name`. The part outlives the session, or is unprotected before.
     pub fn region(&mut self, name: &str) -> Result<Region, Error> {
         let shape: Vec<u64> = self.sides.iter().map(|side| side.end - side.start).collect();
         let offset = self.sides.iter().map(|side| side.start).collect();
         let place = PlaceInWhole { global_shape: self.global.clone(), offset };
-        // SAFETY: as said.
+        // SAFETY: see the comment of the function.
         unsafe { Region::placed(name, self.cells.as_mut_ptr().cast(), ElementType::U64, &shape, place) }
     }
 
@@ -81,7 +81,7 @@ impl Part {
     }
 }
 
-/// What cell `number` holds at a mark.
+/// The value of cell `number` at a mark.
 pub fn value(mark: Mark, number: u64) -> u64 {
     (mark.run << 48 | mark.step << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -92,7 +92,7 @@ impl Spread {
     }
 
     pub fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
-        // SAFETY: on the heap, and the tests keep it as long as the session.
+        // SAFETY: the mark is on the heap, and the tests keep it as long as the session.
         session.protect(unsafe { Region::new("mark", self.mark.as_mut_ptr().cast(), 16) }?)?;
         session.protect(self.part.region("cells")?)
     }
@@ -102,7 +102,7 @@ impl Spread {
         self.part.fill(|number| value(mark, number));
     }
 
-    /// Restores, and checks that all cells are those of one mark.
+    /// Restores, and checks that all cells belong to one mark.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Trouble> {
         let Some(restored) = session.restore()? else { return Ok(None) };
         if let Some(what) = restored.skipped.iter().find(|what| !what.contains("slot")) {
@@ -116,7 +116,7 @@ impl Spread {
     }
 }
 
-/// Runs the program on `medium`, a thread a rank; a rank whose work does not close ends as a killed one does.
+/// Runs the program on `medium`, with a thread for each rank. A rank that does not close ends like a killed one.
 pub fn spread_job(
     medium: &Medium,
     ranks: usize,

@@ -1,5 +1,5 @@
-//! A disk that takes so many writes more, and then none: whoever writes waits until its process is killed, or has it
-//! killed.
+//! A disk that takes a given number of further writes, and then none: a later writer waits until its process is killed,
+//! or has it killed.
 
 use super::between::{Between, Watched};
 use mainstay_engine::device::{Disk, File};
@@ -13,11 +13,11 @@ use std::{
 #[derive(Debug)]
 pub struct Writes {
     left: AtomicU64,
-    /// A rank's own thread is not held up: its process is killed.
+    /// A rank's own thread does not wait: its process is killed.
     kills: AtomicBool,
 }
 
-/// Takes all writes yet.
+/// The disk takes all writes at first.
 pub fn stuck(disk: Disk) -> Watched<Writes> {
     Watched::new(disk, Writes { left: AtomicU64::new(u64::MAX), kills: AtomicBool::new(false) })
 }
@@ -27,14 +27,14 @@ impl Writes {
         self.left.store(writes, Ordering::SeqCst);
     }
 
-    /// The same, but that a rank which writes after them is killed at once: it would come to no end. The engine's threads
-    /// have names, those of the tests' ranks have none.
+    /// The same, but a later write by a rank's own thread kills the process at once, because the rank would never end.
+    /// The engine's threads have names; the ranks' threads of the tests have none.
     pub fn kills_after(&self, writes: u64) {
         self.kills.store(true, Ordering::SeqCst);
         self.sticks_after(writes);
     }
 
-    /// How many writes more it takes.
+    /// The number of writes that it still takes.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::SeqCst)
     }

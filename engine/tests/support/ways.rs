@@ -1,4 +1,4 @@
-//! The ways in which a job can be spread: over the files of its layout, and over nodes.
+//! The ways to spread a job: over the files of its layout, and over nodes.
 
 use mainstay_engine::{Capture, Compress, space::Per};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which ranks share a file, and on how many nodes they run.
+/// The ranks that share a file, and the number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     pub per: Per,
@@ -24,33 +24,33 @@ pub const WAYS: [Way; 6] = [
     Way { per: Per::Node, nodes: 1 },
 ];
 
-/// What is saved of a state, by the number of a case: all, or what changed.
+/// The kind of capture by the number of a case: the whole state, or the changes.
 pub fn capture_of(number: usize) -> Capture {
     [Capture::Incremental, Capture::Whole, Capture::IncrementalSnapshot][number % 3]
 }
 
-/// Those on one node, whose pool all ranks share.
+/// The ways on one node, with a pool that all ranks share.
 pub fn on_one_node() -> impl Iterator<Item = Way> + Clone {
     WAYS.into_iter().filter(|way| way.nodes == 1)
 }
 
-/// How what is saved is compressed, by the number of a case.
+/// The compression by the number of a case.
 pub fn compress_of(number: usize) -> Compress {
     [Compress::Lz4, Compress::Off, Compress::Zstd][number % 3]
 }
 
 impl Way {
-    /// The one whose number is `seed`, round and round.
+    /// The way with the number `seed`, modulo their count.
     pub fn of(seed: u64) -> Way {
         WAYS[(seed % WAYS.len() as u64) as usize]
     }
 
-    /// Where the pools of the node of `rank` are: rank 0 is alone on its node where there are two.
+    /// The directory of the pools of the node of `rank`. With two nodes, rank 0 is alone on its node.
     pub fn pools_of(self, rank: usize, pools: &Path) -> PathBuf {
         if self.nodes == 1 { pools.to_owned() } else { pools.join(format!("node{}", rank.min(1))) }
     }
 
-    /// Of each node, made if they are not there.
+    /// The directories of all nodes, which are made if missing.
     pub fn all_pools(self, pools: &Path) -> Vec<PathBuf> {
         let all: Vec<PathBuf> = (0..self.nodes).map(|rank| self.pools_of(rank, pools)).collect();
         all.iter().for_each(|node| fs::create_dir_all(node).unwrap());

@@ -1,5 +1,5 @@
-//! Reads an image as docs/format.md describes it, apart from the engine's own reader, and checks
-//! that whatever a valid slot leads to is whole.
+//! Reads an image as docs/format.md describes it, independently of the engine's own reader. Checks that everything that
+//! a valid slot leads to is whole.
 
 use super::faulty::Files;
 use mainstay_engine::space::format::{
@@ -28,7 +28,7 @@ fn open(files: &Files, file: usize) -> Result<Layout, String> {
     Ok(Layout { file, header })
 }
 
-/// Every slot that is valid leads to catalogues, manifests and data that are whole; each portion has one.
+/// Every valid slot leads to catalogues, manifests and data that are whole; each portion has one.
 pub fn check(files: &Files) -> Result<(), String> {
     for layout in layouts(files)? {
         for place in &layout.header.portions {
@@ -96,7 +96,7 @@ pub fn referred(
     Ok(valid.then_some(blocks))
 }
 
-/// The blocks of a frame, of what lies in its `room`.
+/// The blocks of a frame, from the bytes in its `room`.
 fn unpacked(frame: &Frame, room: &[u8]) -> Result<Vec<u8>, String> {
     let stored = &room[..frame.stored_blocks as usize * BLOCK];
     let blocks = u16::from_le_bytes([stored[10], stored[11]]) as usize;

@@ -28,7 +28,7 @@ fn a_prune_completes_first_what_was_staged() {
     holds_what_was_staged(&space);
 }
 
-/// Where it sees another node's memory alone it would end the claim of what was staged.
+/// If the command saw only another node's memory, it would end the claim of the staged revision.
 #[test]
 fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
     for per in PERS {
@@ -55,7 +55,7 @@ fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
         assert_eq!((ran.code, complete(&space)), (0, vec![before[0] + 1]), "{ran:?}");
         holds_what_was_staged_as(&space, before[0] + 1);
 
-        // Killed while it computed, and then with something staged that is given up.
+        // The job was killed during computation. Later it leaves a staged revision, which is given up.
         kill_job(&space, &pools, "saved");
         assert_eq!(prune(&pools, &[]).code, 0);
         kill_job(&space, &pools, "staged");
@@ -66,7 +66,8 @@ fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
     }
 }
 
-/// It was refused on every node, as each sees its own memory alone, and named an option that it did not have.
+/// The command was refused on every node, as each node sees only its own memory. Its message named an option that it
+/// did not have.
 #[test]
 fn a_rollback_gives_up_what_may_wait_where_it_does_not_see() {
     let (pools, elsewhere) = (memory(), memory());
@@ -89,15 +90,15 @@ fn a_rollback_gives_up_what_may_wait_where_it_does_not_see() {
     rollback(&[]).refused(4, &says);
     let ran = rollback(&["--give-up-staged"]);
     assert_eq!((ran.code, complete(&space)), (0, before.clone()), "{ran:?}");
-    // What was staged is newer, and does not come back.
+    // The staged revision is newer, and does not come back.
     let ran = beside(&pools, &["salvage", path.to_str().unwrap()]);
     assert!(ran.code == 1 && ran.out.contains("lost"), "{ran:?}");
     assert_eq!(complete(&space), before);
     assert_eq!(rollback(&[]).code, 0);
 }
 
-/// The only node that there was: the pool was gone once a salvage, or the rollback of another level, had gone over it, and then
-/// whatever it had held counted as unseen for ever. `salvage`, which the refusal named, changed nothing.
+/// With a single node, a salvage or a rollback of another level removed the pool. After that, its contents counted as
+/// unseen forever. The refusal named `salvage`, which changed nothing.
 #[test]
 fn a_rollback_after_a_kill_needs_nothing_but_the_node_of_the_job() {
     for when in ["saved", "levels"] {
@@ -131,7 +132,7 @@ fn a_hold_completes_first_what_was_staged() {
     holds_what_was_staged(&space);
 }
 
-/// Holds the pool's file as whoever looks whether it is his does, until the file is dropped.
+/// Holds the pool's file as a process does that checks its owner, until the file is dropped.
 fn looks_at_it(pools: &TempDir) -> fs::File {
     let pool = fs::File::options().read(true).write(true).open(pool_in(pools)).unwrap();
     let lock = nix::libc::flock {
@@ -164,7 +165,7 @@ fn a_pool_that_another_start_looks_at_is_waited_for() {
     }
 }
 
-/// Nothing is passed over in silence, and nothing is pruned that could be completed another time.
+/// The command reports each pool that it skips. It prunes no revision that could be completed later.
 #[test]
 fn a_pool_that_stays_taken_is_told() {
     let pools = memory();

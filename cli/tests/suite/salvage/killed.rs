@@ -24,10 +24,10 @@ pub fn memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
-/// Which ranks share a file.
+/// The ways to share files among ranks.
 pub const PERS: [Per; 3] = [Per::App, Per::Node, Per::Rank];
 
-/// The pool has room for all that is staged. Each rank has a file of its own, unless it is said otherwise.
+/// The pool has room for all staged data. Each rank has a file of its own, unless a test changes that.
 pub fn config(pools: &Path) -> Config {
     Config {
         keep: 1,
@@ -35,13 +35,13 @@ pub fn config(pools: &Path) -> Config {
         pool_bytes: Some(2 << 20),
         chunk_bytes: Some(64 << 10),
         pool_directory: pools.into(),
-        // What becomes of what a killed job staged is tested, not whether the job had restored.
+        // The tests look at the staged data of a killed job, and not at a restore of the job.
         start: Start::Fresh,
         ..Config::default()
     }
 }
 
-/// A space whose job was killed when revision 1 was saved, and revision 2 staged by all ranks and not written.
+/// A space with a killed job: revision 1 was saved, and revision 2 was staged by all ranks and not written.
 pub fn killed(pools: &TempDir) -> Space {
     killed_when(pools, "staged")
 }
@@ -149,7 +149,7 @@ pub fn complete(space: &Space) -> Vec<u64> {
     complete.map(|r| r["revision"].as_u64().unwrap()).collect()
 }
 
-/// Restores what was staged, every byte of it.
+/// Restores the staged revision, and checks every byte.
 pub fn holds_what_was_staged(space: &Space) {
     holds_what_was_staged_as(space, 2);
 }

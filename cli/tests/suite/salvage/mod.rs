@@ -39,7 +39,7 @@ fn says(ran: &Ran, code: i32, text: &str) {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (code, text, ""));
 }
 
-/// A line for each shard that ends in `what`, and then `end`.
+/// Checks that each shard has a line that ends in `what`, followed by `end`.
 #[track_caller]
 fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
     assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{ran:?}");
@@ -50,7 +50,7 @@ fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
     assert_eq!(lines.last(), Some(&end));
 }
 
-/// Why a pool of `space` is left that is not there.
+/// The reason to leave a pool of a `space` that is gone.
 fn gone(space: &Space) -> String {
     format!(
         "the space {} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up the data staged \
@@ -59,22 +59,22 @@ fn gone(space: &Space) -> String {
     )
 }
 
-/// Why a pool of `space` is left that a job has open.
+/// The reason to leave a pool of a `space` that a job has open.
 fn in_use(space: &Space) -> String {
     format!("a job has the space {} open; salvage after its end", space.path().display())
 }
 
-/// Whether it is said that the pool at `path` is left, and why.
+/// Checks that the command leaves the pool at `path`, and prints the reason.
 #[track_caller]
 fn leaves(ran: &Ran, path: &Path, why: &str) {
     let line = format!("left: {}: {why}", path.display());
     assert!(ran.out.lines().any(|told| told == line), "no {line:?}: {}", ran.out);
 }
 
-/// The document that `--json` prints when each shard of `space` met with one fate.
+/// The document that `--json` prints if each shard of `space` met with one fate.
 fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, left: Option<&str>) -> Value {
     let listed = space.mainstay(&["ls", "--json"]).json();
-    // The job that was killed saved revision 1 too.
+    // The killed job saved revision 1 too.
     let saved = listed["revisions"].as_array().unwrap().iter().find(|r| r["revision"] == 1).unwrap();
     let shard = |shard| {
         json!({"space": space.path(), "revision": 2, "lineage": saved["lineage"], "lineage_id": saved["lineage_id"],
@@ -99,7 +99,7 @@ fn is_completed_once(per: Per) {
     says(&salvage(&pools, &[]), 0, "0 pools removed\n");
     assert_eq!(space.mainstay(&["verify"]).code, 0);
 
-    // As after a salvager that was killed before it could remove the pool.
+    // The state after a salvager that was killed before it could remove the pool.
     copy(&kept, &pools);
     tells(&salvage(&pools, &[]), 0, &space, "was complete", "1 pool removed");
     copy(&kept, &pools);
@@ -121,7 +121,7 @@ fn the_document_tells_of_each_shard() {
     holds_what_was_staged(&space);
 }
 
-/// A record is gone, or can be read no more: the rest is completed, and the pool is left until it is cleaned away.
+/// A record is gone or unreadable: the other shards are completed, and the pool is left until `--clean` removes it.
 #[test]
 fn a_record_that_is_damaged_or_gone_is_told() {
     fn changed(path: &Path, at: usize) {
@@ -157,7 +157,7 @@ fn a_record_that_is_damaged_or_gone_is_told() {
     }
 }
 
-/// Bare `mainstay salvage` wrote into every space of the user on the machine.
+/// Without a space, `mainstay salvage` wrote into every space of the user on the machine.
 #[test]
 fn without_a_space_it_only_lists_what_there_is() {
     let (pools, kept) = (memory(), memory());
@@ -185,7 +185,7 @@ fn without_a_space_it_only_lists_what_there_is() {
     assert!(all() == before, "a dry run changed something");
     beside(&pools, &["salvage", "--all", path]).refused_usage();
 
-    // Without a record of each; and with the space of one away.
+    // Each pool lacks a record, and one of the spaces is gone.
     for path in files(&pools).into_iter().filter(|path| path.extension().is_some_and(|rank| rank == "1")) {
         fs::remove_file(path).unwrap();
     }
@@ -197,7 +197,7 @@ fn without_a_space_it_only_lists_what_there_is() {
     fs::rename(spaces[0].path(), &away).unwrap();
     let ran = beside(&pools, &["salvage"]);
     assert!(ran.code == 0 && ran.out.contains("left: its space is missing"), "{ran:?}");
-    // That of the space that is there is left too: what its missing record told of is lost.
+    // The pool of the remaining space is left too: the data of its missing record is lost.
     assert!(ran.out.contains("0 pools would be removed; 2 pools left"), "{ran:?}");
     let ran = beside(&pools, &["salvage", "--clean"]);
     assert!(ran.out.contains("lost: its space is not there") && ran.out.contains("salvage --all --clean"), "{ran:?}");
@@ -218,7 +218,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// Of two nodes that staged it one is seen: here the record of rank 0 alone can be read.
+/// Two nodes staged the revision, and the command sees one of them: here only the record of rank 0 can be read.
 #[test]
 fn a_revision_that_lacks_shards_still_is_told_of() {
     let pools = memory();
@@ -264,7 +264,7 @@ fn tells_what_is_staged(per: Per) {
         assert_eq!((ran.code, &ran.json()["staged"]), (0, &json!([])));
     }
     assert_eq!(files(&pools).len(), 1 + RANKS, "looking changes nothing");
-    // With the job at work it is its own, or over.
+    // Once a job runs, the staged revision is not listed: the job has taken it over, or went on without it.
     space.config = config(elsewhere.path());
     space.run(|rank, session, _| {
         session.checkpoint().unwrap();
@@ -276,7 +276,7 @@ fn tells_what_is_staged(per: Per) {
     assert_eq!(beside(&pools, &["ls", path, "--json"]).json()["staged"], json!([]), "the job went on without it");
 }
 
-/// What was staged for such a space was dropped: its path was kept as text, with another letter in it.
+/// A revision that was staged for such a space was dropped. Its path was kept as text, with another letter in it.
 #[test]
 fn a_space_whose_name_is_no_text_is_salvaged_too() {
     let pools = memory();
@@ -301,12 +301,12 @@ fn another_spaces_pool_is_left_alone() {
     assert_eq!(files(&pools).len(), 1 + RANKS);
     let why = format!("it holds a shard of another space, {}; salvage that", other.path().display());
     leaves(&ran, &pool_in(&pools), &why);
-    // Nobody can claim it but that space.
+    // Only that space can claim the pool.
     let ran = salvage(&pools, &[space.path().to_str().unwrap(), "--clean"]);
     let left = format!("left: {}: {why}\n0 pools removed; 1 pool left\n", pool_in(&pools).display());
     says(&ran, 0, &left);
     assert_eq!((complete(&other), files(&pools).len()), (vec![1], 1 + RANKS));
-    // Also where it cannot be used, as one of another version of Mainstay.
+    // This holds also for a pool that cannot be used, such as a pool of another version of Mainstay.
     let pool = fs::OpenOptions::new().read(true).write(true).open(pool_in(&pools)).unwrap();
     let mut byte = [0];
     pool.read_exact_at(&mut byte, 41).unwrap();
@@ -335,7 +335,7 @@ fn what_the_job_went_on_without_is_lost() {
     let (pools, kept, elsewhere) = (memory(), memory(), memory());
     let mut space = killed(&pools);
     copy(&pools, &kept);
-    // On another node, which does not see that memory.
+    // The job runs on another node, which does not see that memory.
     space.config = config(elsewhere.path());
     space.run(|rank, session, state| {
         assert_eq!(session.restore().unwrap().unwrap().revision, 1);
@@ -380,7 +380,7 @@ fn a_space_that_is_not_there_may_come_back() {
     holds_what_was_staged(&space);
 }
 
-/// A pool in which nothing is staged, and records without a pool.
+/// A pool without staged data, and records without a pool.
 #[test]
 fn what_holds_nothing_is_removed() {
     let pools = memory();
@@ -396,7 +396,7 @@ fn what_holds_nothing_is_removed() {
     assert_eq!(files(&pools).len(), 1);
 }
 
-/// A pool that is damaged, and one without a byte.
+/// A damaged pool, and an empty one.
 #[test]
 fn what_is_damaged_is_left_until_it_is_cleaned_away() {
     let pools = memory();
@@ -418,7 +418,7 @@ fn what_is_damaged_is_left_until_it_is_cleaned_away() {
     assert_eq!((complete(&space), files(&pools).len()), (vec![1], 0));
 }
 
-/// A file that somebody else could have put there, or got at, is left; and it is said what is the matter with it.
+/// A file is left if another user could have put it there or changed it. The command prints the reason.
 #[test]
 fn what_another_user_can_get_at_is_left() {
     let pools = memory();
@@ -465,7 +465,7 @@ fn beside_a_job_it_is_left_and_refused() {
             let ran = salvage(&pools, &["--json"]);
             assert_eq!((ran.code, ran.json()), (4, expected.clone()));
             assert_eq!(files(&pools).len(), 1 + RANKS);
-            // The job's own is no dead one's.
+            // The running job's own pool is not a pool of a dead job.
             says(&salvage(&elsewhere, &["--clean"]), 0, "0 pools removed\n");
             assert_eq!(files(&elsewhere).len(), 1 + RANKS);
         }
@@ -500,7 +500,7 @@ fn where_the_pools_are_is_said_on_the_line_or_in_the_environment() {
     let (there, nowhere) = (at(pools.path()), at(&empty.path().join("nowhere")));
     says(&salvage(&pools, &[&nowhere[0], &nowhere[1]]), 0, "0 pools removed\n");
     assert_eq!(complete(&space), [1]);
-    // The line comes before the environment.
+    // The command line takes precedence over the environment.
     tells(&salvage(&empty, &[&there[0], &there[1]]), 0, &space, "completed", "1 pool removed");
     assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
 

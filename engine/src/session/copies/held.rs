@@ -1,5 +1,5 @@
-//! What a holder does: takes the shard of a ward as it comes, straight into the portion where that can be mapped, and
-//! publishes it there.
+//! The holder's side: receives the shard of a ward, straight into the portion if it can be mapped, and publishes it
+//! there.
 
 use super::{
     post::{Piece, room_for_piece},
@@ -19,10 +19,10 @@ use crate::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Far more than any memory has.
+/// Far more blocks than any memory has.
 const BLOCKS_MAX: u64 = 1 << 40;
 
-/// A shard that another rank sends: the copy of a ward's shard on one level, or one that this rank is to read.
+/// A shard that another rank sends: the copy of a ward's shard on one level, or a shard that this rank wants to read.
 pub(in crate::session) struct HeldShard {
     pub(in crate::session) from: usize,
     shard: u32,
@@ -32,47 +32,47 @@ pub(in crate::session) struct HeldShard {
 enum State {
     Awaited(Place),
     Coming(Box<Coming>),
-    /// All of it has come; the I/O thread of the level publishes it.
+    /// All pieces have come; the I/O thread of the level publishes the shard.
     Publishing(Arc<Shard>),
     Failed(Error),
     /// The ward has nothing to send.
     GivenUp(Error),
 }
 
-/// Where the shard goes.
+/// The destination of the shard.
 enum Place {
-    /// To the site that was found at t1, with room for a shard of this size.
+    /// The site found at t1, with room for a shard of this size.
     Level(Box<(Site, Size)>),
-    /// To memory of its own, however large it is, which up to so many threads make.
+    /// Memory for a shard of any size; at most this number of threads make it.
     Memory(Arc<dyn Device>, usize),
 }
 
 struct Coming {
     copy: Result<Arc<Shard>>,
     arrived: Arrived,
-    /// What it is made of besides, where it cannot lead to that.
+    /// The older blocks of the shard, if the copy cannot refer to them.
     older: Option<Arc<Older>>,
-    /// How many pieces are still under way.
+    /// The number of pieces still under way.
     lacking: usize,
 }
 
 impl HeldShard {
-    /// The shard of a ward, which is to be saved at `site`.
+    /// Expects the shard of a ward, to be saved at `site`.
     pub(in crate::session) fn new(ward: usize, site: Site, size: Size) -> HeldShard {
         HeldShard { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
     }
 
-    /// A shard of the level on `device` that `from` sends, to be read. Up to `threads` threads make the memory for it.
+    /// Expects a shard from the rank `from`, of the level on `device`, for reading. At most `threads` threads make its
+    /// memory.
     pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>, threads: usize) -> HeldShard {
         HeldShard { from, shard, state: State::Awaited(Place::Memory(device, threads)) }
     }
 
-    /// The ward gives up.
     pub(in crate::session) fn give_up(&mut self, error: Error) {
         self.state = State::GivenUp(error);
     }
 
-    /// What is to be told: a failure, unless the ward gave up, which tells it.
+    /// The failure to report. If the ward gave up, the ward reports it.
     pub(in crate::session) fn failure(&self) -> Result<()> {
         match &self.state {
             State::GivenUp(_) => Ok(()),
@@ -80,12 +80,12 @@ impl HeldShard {
         }
     }
 
-    /// Whether the place where the shard goes is still being given its memory: who takes it on now waits for that.
+    /// Whether the destination is still getting its memory. A caller of `take_on` would wait for that.
     pub(in crate::session) fn awaits_memory(&self) -> bool {
         matches!(&self.state, State::Awaited(Place::Level(found)) if found.0.awaits_memory())
     }
 
-    /// What the pieces that the ward announces go to.
+    /// The memory for the pieces that the ward announces.
     pub(in crate::session) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
         let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;
         let unasked =
@@ -119,7 +119,7 @@ impl HeldShard {
             pieces.iter().try_for_each(|&(at, bytes)| copy.has_room(at, bytes))?;
         }
         let room = |&(at, bytes): &(u64, u64)| -> Result<Piece> {
-            // What belongs elsewhere in a whole one is no part of its portion as it comes.
+            // With older blocks in the shard, the pieces do not map to stretches of the portion.
             let mapped = copy.as_ref().ok().filter(|_| older.is_none()).and_then(|copy| copy.map(at, bytes).ok());
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
@@ -135,7 +135,7 @@ impl HeldShard {
         Ok(expected)
     }
 
-    /// A piece has come, which `feeder` takes over.
+    /// Hands a piece that has come to `feeder`.
     pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece, feeder: &Feeder) {
         if let State::Coming(coming) = &mut self.state {
             coming.lacking -= 1;
@@ -151,7 +151,7 @@ impl HeldShard {
         }
     }
 
-    /// Has `feeder` publish the copy if all of it has come.
+    /// Lets `feeder` publish the copy once all pieces have come.
     pub(in crate::session) fn finish(&mut self, feeder: &Feeder) {
         if !matches!(&self.state, State::Coming(coming) if coming.lacking == 0) {
             return;
@@ -171,12 +171,12 @@ impl HeldShard {
         }
     }
 
-    /// Whether all of it has come, or nothing more comes.
+    /// Whether all pieces have come, or no more will come.
     pub(in crate::session) fn is_there(&self) -> bool {
         !matches!(self.state, State::Awaited(_) | State::Coming(_))
     }
 
-    /// Where the shard lies, once it is published.
+    /// The published shard. Waits until it is published.
     pub(in crate::session) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
         match &self.state {
             State::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
@@ -187,7 +187,7 @@ impl HeldShard {
         }
     }
 
-    /// What became of the copy, without waiting; `None` while it is under way.
+    /// The outcome of the copy, without waiting; `None` while it is under way.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Awaited(_) | State::Coming(_) => None,
@@ -198,7 +198,7 @@ impl HeldShard {
     }
 }
 
-/// A place for a shard with these `contents`, in memory of its own, which up to `threads` threads make.
+/// A site in memory for a shard with these `contents`. At most `threads` threads make the memory.
 fn in_memory(
     device: &dyn Device,
     key: RevisionKey,
@@ -215,8 +215,8 @@ fn in_memory(
     Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))
 }
 
-/// What the copy leads to of the revision that the ward says is complete here, which has all blocks but those that come; or
-/// what is saved once more of it, as there is no room for the list.
+/// References of the copy into the older revision that the ward says is complete here. That revision has all blocks
+/// except those that come. Without room for the references, returns the older blocks to save again.
 fn led_to(
     copy: &Shard,
     contents: &Contents,
@@ -234,7 +234,7 @@ fn led_to(
     let end = |(first, count): (u64, u64)| first.checked_add(count).filter(|end| *end <= contents.blocks);
     let carried = carried.into_iter().map(|blocks| Some(blocks.0..end(blocks)?)).collect::<Option<Vec<_>>>();
     let led = carried.and_then(|carried| Led::new(contents, &carried, &base)).ok_or_else(lacks)?;
-    // Levels with copies grow where a whole one finds no room after it.
+    // Room for a whole shard afterwards is not required: a level with copies grows if it is missing.
     if copy.lead(&led, false)? {
         Ok((Some(led), None))
     } else {

@@ -1,5 +1,6 @@
-//! What a ward does: once its shard is published on the nearest level, it sends the blocks to the holder, out of the
-//! portion where there can be a mapping of it. From a disk a thread of its own reads them, as no call of the program waits for one.
+//! The ward's side: once the shard is published on the nearest level, sends its blocks to the holder. Blocks go
+//! straight out of the portion if it can be mapped. A thread of its own reads blocks from a disk: no call of the
+//! program waits for a disk.
 
 use super::{
     post::Post,
@@ -22,23 +23,23 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc, thread::JoinHandle};
 
-/// The longest piece: with many short ones each would be tested for.
+/// The longest piece. With shorter ones there are more messages to test.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Stretches that are shorter are sent together.
+/// Shorter stretches are sent together.
 const SHORT_BYTES: u64 = 256 << 10;
 
-/// The way of one shard to one holder.
+/// The transfer of one shard to one holder.
 pub(in crate::session) struct CopyLane {
-    /// The number of the level that the copy is for.
+    /// The index of the copy's level.
     level: usize,
     holder: usize,
     state: State,
-    /// What the holder has as its newest complete revision, where blocks of that are not sent once more.
+    /// The newest complete revision at the holder, if its unchanged blocks are not sent again.
     old: Option<(RevisionKey, Arc<Base>)>,
-    /// What was sent, to be the next `old`; only if `remembers`.
+    /// The contents that were sent, for the next `old`; only if `remembers`.
     pub(super) sent: Option<Arc<Base>>,
     remembers: bool,
-    /// The source lies in memory, and can be mapped.
+    /// The source is in memory and can be mapped.
     is_mapped: bool,
 }
 
@@ -47,16 +48,17 @@ enum State {
     Waiting(Result<Source>),
     Reading(Reading),
     Sent,
-    /// The holder was told why nothing comes.
+    /// The holder knows why it gets no shard.
     Failed(Error),
-    /// The same, as there is nothing to copy.
+    /// The same, because there was no shard to copy.
     GivenUp(Error),
 }
 
-/// What is sent of a shard: what the holder is told, the pieces, and what it has then.
+/// The announcement for the holder, the pieces, and the holder's contents afterwards.
 type Announcement = Result<(Announced, Vec<Stretch>, Option<Base>)>;
 
-/// A thread that reads what is to be sent. Dropping it waits for that: it reads blocks that are somebody else's afterwards.
+/// A thread that reads the blocks to send. Dropping it waits for the thread, because its blocks may be reused
+/// afterwards.
 struct Reading(Option<JoinHandle<Announcement>>);
 
 impl Reading {
@@ -65,7 +67,7 @@ impl Reading {
         Ok(Reading(Some(thread)))
     }
 
-    /// What it has read, once it has; `None` before.
+    /// The result, once the thread has ended; `None` before.
     fn ended(&mut self) -> Option<Announcement> {
         let thread = self.0.take_if(|thread| thread.is_finished())?;
         let panicked =
@@ -82,13 +84,13 @@ impl Drop for Reading {
     }
 }
 
-/// Blocks, which stay as they are until they are sent.
+/// Blocks that do not change until they are sent.
 enum SentBlocks {
     Mapped(Mapped),
     Read(Aligned),
 }
 
-/// A part of them.
+/// A part of the blocks.
 pub(in crate::session) struct Stretch {
     of: Arc<SentBlocks>,
     bytes: Range<usize>,
@@ -105,8 +107,8 @@ impl AsRef<[u8]> for Stretch {
 }
 
 impl CopyLane {
-    /// The way of `source` to `holder`, for level number `level`. `old`: what the holder has already; `remembers`: what is sent
-    /// is to be that next time; `is_mapped`: the source lies in memory.
+    /// `old`: the revision that the holder has already; `remembers`: keep the sent contents as the next `old`;
+    /// `is_mapped`: the source is in memory.
     pub(in crate::session) fn new(
         level: usize,
         holder: usize,
@@ -118,7 +120,7 @@ impl CopyLane {
         CopyLane { level, holder, state: State::Waiting(source), old, sent: None, remembers, is_mapped }
     }
 
-    /// Starts to send, if the source is published by now, and read where it has to be. An error is one of the group.
+    /// Starts to send once the source is published, and read if necessary. An error is one of the group.
     pub(in crate::session) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
         let Some((announced, has_source)) = self.announced(key) else { return Ok(()) };
         self.state = match announced {
@@ -136,7 +138,8 @@ impl CopyLane {
         Ok(())
     }
 
-    /// What is to be sent, and whether there was a source; `None` as long as that is not known, and afterwards. Waits for nothing.
+    /// The data to send, and whether there was a source. `None` until that is known, and after it was returned. Never
+    /// waits.
     fn announced(&mut self, key: RevisionKey) -> Option<(Announcement, bool)> {
         match &mut self.state {
             State::Waiting(Ok(source)) if !source.is_ended() => None,
@@ -161,12 +164,12 @@ impl CopyLane {
         }
     }
 
-    /// What is to be told: a failure, unless there was nothing to copy.
+    /// The failure to report; none if there was no shard to copy.
     pub(super) fn failure(&self) -> Result<()> {
         if let State::Failed(error) = &self.state { Err(error.clone()) } else { Ok(()) }
     }
 
-    /// Whether the lane has come to its end, but for messages under way.
+    /// The outcome of the lane; messages may still be under way. `None` before.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Waiting(_) | State::Reading(_) => None,
@@ -176,7 +179,8 @@ impl CopyLane {
     }
 }
 
-/// What is told of a shard, the pieces that follow, and what the holder has then. Blocks that are as in `old` are not sent.
+/// Describes a shard: the announcement, the pieces, and the holder's contents afterwards. Blocks that are unchanged
+/// since `old` are not sent.
 pub(in crate::session) fn announce(
     source: &Source,
     level: usize,
@@ -186,7 +190,7 @@ pub(in crate::session) fn announce(
     let (portion, manifest) = source.published()?;
     let (shards, phases) = source.described();
     let rows = joined_rows(&portion, &manifest)?;
-    // The holder must have the same.
+    // The holder must compute the same hash.
     let hash = hash(&rows);
     let (contents, log) = (Contents::of(manifest.clone()), LogPlaces::of(&manifest.runs));
     let differing = old.map(|(old, base)| (old, differing(&contents, &rows, &base)));
@@ -203,7 +207,8 @@ pub(in crate::session) fn announce(
     Ok((Announced { level, key, shards, contents, hash, phases, carried, pieces }, stretches, sent))
 }
 
-/// These blocks of the portion as pieces, short ones together, and where each belongs in the log that they are.
+/// Cuts these blocks of the portion into pieces; short stretches share one. Returns the offset of each piece in the
+/// log, and its length.
 #[allow(clippy::type_complexity)]
 pub(super) fn cut(
     portion: &Portion,

@@ -1,10 +1,13 @@
-//! Copies of shards on other nodes. A level's copy is a level of its own, whose portions the *holders* write, each those
-//! of its *wards*; a shard goes there from the blocks that its owner has published on the nearest level. `lane` is what
-//! a ward does, `held` what a holder does, `parts` what a rank has of a shard that it reads in part, `post` how messages travel, `words` what they say. Here nobody asks when: that
-//! is decided where the levels are known (`copying`, `again`, `fetch`).
+//! Copies of shards on other nodes. A level's copy is a level of its own. Its portions are written by *holders*; each
+//! holder writes the shards of its *wards*. The owner publishes its shard on the nearest level, and the blocks are sent
+//! from there.
 //!
-//! What must hold: a portion has one writer, its holder; messages are started and tested in calls of the program alone;
-//! ranks wait for them only where all are in one call; the blocks of the source stay until the last message is through.
+//! `lane` is the ward's side, `held` the holder's side. `parts` handles shards that a rank reads in part, `post` the
+//! messages, `words` their contents. The callers decide when to copy (`copying`, `again`, `fetch`).
+//!
+//! Invariants: only its holder writes a portion; messages are started and tested only in calls of the program; a rank
+//! waits for messages only while all ranks are in one call; the blocks of the source stay until the last message has
+//! arrived.
 
 mod held;
 mod lane;
@@ -35,19 +38,19 @@ pub(super) struct Copying {
     /// `None` if this rank has no holder on the level.
     pub(super) lane: Option<CopyLane>,
     pub(super) held: Vec<HeldShard>,
-    /// All messages of this rank are through.
+    /// All messages of this rank have arrived.
     pub(super) is_through: bool,
-    /// The revision was complete before, and lies in more than one layout.
+    /// The revision was complete before, and its shards are in several layouts.
     pub(super) is_again: bool,
 }
 
 impl Copying {
-    /// The revision `key`, which goes from this rank by `lane`, and to the portions of what is `held` here.
+    /// Copies the revision `key`: from this rank by `lane`, and to the portions of `held` on this rank.
     pub(super) fn new(key: RevisionKey, lane: Option<CopyLane>, held: Vec<HeldShard>) -> Copying {
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
-    /// What is to be told of this rank's part: a failure, unless the shard was given up before, which is told elsewhere.
+    /// The failure to report for this rank. None if the shard was given up before; that is reported elsewhere.
     pub(super) fn failure(&self) -> Result<()> {
         let lane = self.lane.iter().map(CopyLane::failure);
         lane.chain(self.held.iter().map(HeldShard::failure)).collect()
@@ -61,13 +64,13 @@ impl Copying {
         self.key
     }
 
-    /// What the holder has of this rank's shard once it has it, if that is remembered.
+    /// The contents of this rank's shard at the holder once it has arrived, if they are remembered.
     pub(super) fn sent(&self) -> Option<(RevisionKey, Arc<Base>)> {
         let sent = self.lane.as_ref().and_then(|lane| lane.sent.clone());
         sent.map(|sent| (self.key, sent))
     }
 
-    /// What became of this rank's part, without waiting; `None` while it is under way.
+    /// The outcome on this rank, without waiting; `None` while it is under way.
     pub(super) fn poll(&self) -> Option<Result<()>> {
         if !self.is_through {
             return None;
@@ -78,7 +81,7 @@ impl Copying {
     }
 }
 
-/// A rank sends what it is not asked for.
+/// The error if a rank sends an unexpected message.
 pub(super) fn out_of_turn(rank: usize) -> Error {
     Error::Internal { what: format!("rank {rank} sends what nobody waits for") }
 }

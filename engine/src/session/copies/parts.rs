@@ -1,5 +1,5 @@
-//! Parts of a shard, for a rank that reads no more of it: it has them where they lie in the portion, with all that it
-//! takes to verify them.
+//! Parts of a shard, for a rank that reads no more of it. Each part keeps its place in the portion, and comes with the
+//! data to verify it.
 
 use super::{
     lane::{Stretch, cut},
@@ -19,7 +19,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// What is told of the parts of a shard that another rank wants, and the pieces that follow.
+/// The announcement of the parts that another rank wants, and the pieces that follow.
 pub(in crate::session) fn announce_parts(
     portion: &Portion,
     kept: &Kept,
@@ -29,7 +29,7 @@ pub(in crate::session) fn announce_parts(
     let manifest = portion.read_manifest(&kept.entry)?;
     let blocks = blocks_wanted(&manifest, wanted);
     let stored = stored_blocks(&kept.entry, &manifest, &blocks);
-    // As they are stored: whoever reads them unpacks frames.
+    // Sent as stored: the reader unpacks frames.
     let (pieces, stretches) = cut(portion, &[], &stored)?;
     let pieces = pieces.into_iter().map(|(_, bytes)| bytes).collect();
     Ok((AnnouncedParts { level, entry: kept.entry.clone(), shape: portion.shape(), blocks, stored, pieces }, stretches))
@@ -50,7 +50,7 @@ enum State {
 
 struct Coming {
     announced: AnnouncedParts,
-    /// In their order; those behind are still under way.
+    /// The pieces that have come, in order.
     came: Vec<(Aligned, u64)>,
 }
 
@@ -59,12 +59,11 @@ impl PartsToCome {
         PartsToCome { shard, state: State::Awaited }
     }
 
-    /// The other rank cannot send them.
     pub(in crate::session) fn give_up(&mut self, error: Error) {
         self.state = State::Failed(error);
     }
 
-    /// What the pieces that are announced go to.
+    /// The memory for the announced pieces.
     pub(in crate::session) fn take_on(
         &mut self,
         from: usize,
@@ -97,14 +96,14 @@ impl PartsToCome {
         Ok(expected)
     }
 
-    /// A piece has come: they come in the order in which they were announced.
+    /// Takes a piece that has come; pieces come in the announced order.
     pub(in crate::session) fn take(&mut self, piece: Piece) {
         if let (State::Coming(coming), Landing::Own(memory, bytes)) = (&mut self.state, piece.memory) {
             coming.came.push((memory, bytes));
         }
     }
 
-    /// Has the parts read where they lie, if all have come.
+    /// Makes the parts readable at their places once all have come.
     pub(in crate::session) fn finish(&mut self) {
         if !matches!(&self.state, State::Coming(coming) if coming.came.len() == coming.announced.pieces.len()) {
             return;
@@ -118,12 +117,12 @@ impl PartsToCome {
         }
     }
 
-    /// Whether all have come, or nothing more comes.
+    /// Whether all parts have come, or no more will come.
     pub(in crate::session) fn is_there(&self) -> bool {
         matches!(self.state, State::There(..) | State::Failed(_))
     }
 
-    /// Where the parts lie, what leads to them, and which blocks they are; nothing is verified yet.
+    /// The portion with the parts, its entry, and the blocks. They are not verified yet.
     pub(in crate::session) fn came(self) -> Result<(Portion, Entry, Vec<Range<u64>>)> {
         match self.state {
             State::There(there) => Ok(*there),

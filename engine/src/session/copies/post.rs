@@ -1,5 +1,5 @@
-//! Messages between a ward and its holder, which go on while both programs do. What lies between two ranks is one row of
-//! messages, whichever levels they belong to: a word says what the pieces after it are.
+//! Messages between a ward and its holder, which move on while both programs compute. Between two ranks there is one
+//! queue of messages for all levels: a word describes the pieces after it.
 
 use super::words::CopyWord;
 use crate::{
@@ -15,35 +15,35 @@ use std::{
     time::Duration,
 };
 
-/// So long a group that has failed may take to end its messages; the memory of others stays lent.
+/// Time for a failed group to end its messages. Afterwards their memory stays lent.
 const END_MAX: Duration = Duration::from_millis(200);
 
-/// What this rank sends and receives.
+/// The messages that this rank sends and receives.
 #[derive(Default)]
 pub(in crate::session) struct Post {
     outboxes: BTreeMap<usize, VecDeque<Message>>,
     inboxes: BTreeMap<usize, Inbox>,
-    /// The first message that failed: what was to come with it and after it never does.
+    /// The first message that failed: it and all later ones never come.
     failed: Option<Error>,
 }
 
-/// What this rank receives from a ward, in the order in which it is sent.
+/// The messages from a ward, in the order of sending.
 #[derive(Default)]
 struct Inbox {
     under_way: VecDeque<Message>,
-    /// How many words are still to come, each with its pieces.
+    /// The number of words still to come, each with its pieces.
     words: u32,
 }
 
-/// A message that is expected, with the memory that it fills.
+/// An expected message, with the memory that it fills.
 pub(in crate::session) enum Letter {
-    /// The length of the word that comes next.
+    /// The length of the next word.
     Length([u8; 8]),
     Word(Vec<u8>),
     Piece(Piece),
 }
 
-/// A stretch of a shard's log, of the level with this number.
+/// A stretch of a shard's log on the level with this index.
 pub(in crate::session) struct Piece {
     pub(in crate::session) level: usize,
     pub(super) at: u64,
@@ -64,7 +64,7 @@ impl AsMut<[u8]> for Letter {
 }
 
 impl Post {
-    /// Starts to send a word to a holder: its length, and then the word.
+    /// Starts to send a word to a holder: first its length, then the word.
     pub(in crate::session) fn tell(&mut self, group: &dyn Group, to: usize, word: &CopyWord) -> Result<()> {
         let bytes = encode(word)?;
         self.send(group, to, Box::new((bytes.len() as u64).to_le_bytes()))?;
@@ -77,17 +77,17 @@ impl Post {
         Ok(())
     }
 
-    /// The ranks from which this one has expected a word.
+    /// The ranks from which this one has expected words.
     pub(in crate::session) fn senders(&self) -> Vec<usize> {
         self.inboxes.keys().copied().collect()
     }
 
-    /// Expects a word more from a ward.
+    /// Expects one more word from a ward.
     pub(in crate::session) fn expect(&mut self, from: usize) {
         self.inboxes.entry(from).or_default().words += 1;
     }
 
-    /// The next letter from a ward that has come; `None` if none has. Never waits.
+    /// The next letter from a ward; `None` if none has come. Never waits.
     pub(in crate::session) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
         self.check()?;
         let next = self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from));
@@ -98,18 +98,18 @@ impl Post {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Keeps the error, if `result` is one, for whoever asks after the messages next.
+    /// Keeps the error of `result`, if there is one, for the next call.
     pub(in crate::session) fn note<T>(&mut self, result: Result<T>) -> Result<T> {
         self.failed = result.as_ref().err().cloned();
         result
     }
 
-    /// Expects a letter from a ward behind those that are expected already.
+    /// Expects a letter from a ward, after those that are already expected.
     pub(in crate::session) fn receive(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
         self.inboxes.entry(from).or_default().expect(group, from, letter)
     }
 
-    /// Whether all that was started is through, and all that is expected has come. Never waits.
+    /// Whether all sent messages have arrived, and all expected ones have come. Never waits.
     pub(in crate::session) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
         self.check()?;
         let sent = self.are_sent(group);
@@ -117,8 +117,8 @@ impl Post {
         Ok(sent && self.inboxes.values().all(|inbox| inbox.words == 0 && inbox.under_way.is_empty()))
     }
 
-    /// Brings what is under way to its end, once the group has failed: a message that is not through is over with an error
-    /// then, and its memory is touched no more. Waits no longer than it takes a group to tell so.
+    /// Ends the messages under way after the group has failed: each fails, and its memory is not touched any more.
+    /// Waits only until the group reports that, and no longer than `END_MAX`.
     pub(in crate::session) fn end(self, group: &dyn Group) {
         let sent = self.outboxes.into_values().flatten();
         let awaited = self.inboxes.into_values().flat_map(|inbox| inbox.under_way);
@@ -151,7 +151,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// The next letter that has come; `None` if none has. Never waits.
+    /// The next letter; `None` if none has come. Never waits.
     fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
         if self.under_way.is_empty() && self.words > 0 {
             self.words -= 1;
@@ -169,7 +169,7 @@ impl Inbox {
     }
 }
 
-/// Room for a word whose length has come.
+/// Memory for a word of the received length.
 pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
     let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
     let refused = |_| Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
@@ -178,7 +178,7 @@ pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Lette
     Ok(Letter::Word(bytes))
 }
 
-/// Room for a piece, as for a word: without it neither this piece comes nor what is sent after it.
+/// Memory for a piece. Without it, neither this piece nor any later message can come.
 pub(super) fn room_for_piece(bytes: u64, from: usize) -> Result<Aligned> {
     let no_memory = || Error::GroupFailed {
         what: format!("there is no memory for {bytes} bytes of a shard that rank {from} sends"),

@@ -1,4 +1,4 @@
-//! Who holds the copies of whose shards.
+//! Chooses the ranks that hold the copies of each shard.
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -15,9 +15,11 @@ use std::collections::BTreeSet;
 static SHARED: Remark = Remark::new();
 static MISSING: Remark = Remark::new();
 
-/// For each copy of a level, the holders in the order of the shards. `copies`: how many of each shard, the one of its own
-/// rank included; fewer where there are fewer ranks. `domain`: the ranks that share a node's files of this level. `holds`:
-/// whether this rank is to hold any. `before`: what this returned before, for these ranks; else nothing. Collective.
+/// For each copy of a level, the holders in the order of the shards.
+///
+/// `copies`: the number of copies of each shard, including the one on its own rank; there are fewer if there are fewer
+/// ranks. `domain`: the ranks that share a node's files of this level. `holds`: whether this rank may hold copies.
+/// `before`: the previous result for these ranks, or empty. Collective.
 pub(in crate::session) fn holders(
     group: &dyn Group,
     kind: LevelKind,
@@ -69,8 +71,8 @@ pub(in crate::session) fn holders(
     Ok(all)
 }
 
-/// Whether the ranks can send messages that go on while they do something else: tried, with one from each to the next.
-/// Collective.
+/// Whether the ranks can send messages that move on while they do other work. Tries it with one message from each rank
+/// to the next. Collective.
 pub(in crate::session) fn can_exchange(group: &dyn Group) -> Result<bool> {
     let (rank, ranks) = (group.rank(), group.size());
     let sent = group.start_send((rank + 1) % ranks, Box::new([0; 1]));

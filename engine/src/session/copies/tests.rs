@@ -1,4 +1,4 @@
-//! A shard that comes in pieces, of which any number are there at once.
+//! A shard that comes in pieces, with any number of them present at once.
 
 use super::{
     held::HeldShard,
@@ -27,7 +27,7 @@ fn log() -> Vec<u8> {
     (0..BLOCKS * BLOCK_BYTES).map(|at| (at / 8 * 31) as u8).collect()
 }
 
-/// What the owner of a shard with this log tells, and room for the pieces that follow.
+/// Announces a shard with this log, and returns the memory for its pieces.
 fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
     let mut rows = vec![0; BLOCKS as usize * HASH_BYTES];
     hash_blocks(log, &mut rows);
@@ -79,7 +79,7 @@ fn to_read() -> (tempfile::TempDir, HeldShard) {
     (directory, HeldShard::to_read(0, 0, device, 2))
 }
 
-/// The log as it is read once all of it has come, with these bytes at the other end.
+/// The log as read once all of it has come, if `sent` are the bytes that were sent.
 fn received(sent: &[u8], threads: usize, is_mapped: bool) -> Result<Vec<u8>> {
     let (_directory, mut held) = to_read();
     let feeder = feeder(threads);

@@ -1,7 +1,7 @@
-//! The blocks of what is watched, between two checkpoints: which of them have been written, and which saved since.
+//! The blocks of watched memory between two checkpoints: which are written, and which are saved since.
 //!
-//! What must hold: a block that is told to have been written is not saved, whatever is under way with it; a block is what
-//! lies at its address, whichever region that is.
+//! Invariants: a block reported as written no longer counts as saved, even while its copy is under way. A block is
+//! identified by its address, in whichever region.
 
 use crate::{
     capture::{WrittenOf, page_bytes},
@@ -20,7 +20,7 @@ enum State {
     Dirty,
     Waiting,
     Copying,
-    /// Where it lies in the portion.
+    /// The offset in the portion.
     Saved(u64),
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Blocks {
     numbers: Numbering,
     blocks: Vec<Block>,
     queue: VecDeque<Page>,
-    /// What was found written since the predictor was last told.
+    /// Blocks found written since the last tick of the predictor.
     written: Vec<Page>,
     look: u64,
-    /// Those that were written since the checkpoint.
+    /// Blocks written since the checkpoint.
     pub(super) dirty: u64,
-    /// Those that were saved, or just about to be, and then written.
+    /// Blocks that were saved, or being saved, and then written again.
     pub(super) wasted: u64,
 }
 
 impl Blocks {
-    /// Notes what was `told`.
+    /// Notes the written ranges of a look.
     pub(super) fn told(&mut self, told: &[WrittenOf]) {
         for WrittenOf { watched, written } in told {
             let count = watched.len() / BLOCK;
@@ -63,7 +63,7 @@ impl Blocks {
         let Some(page) = self.number(address) else { return };
         let block = &mut self.blocks[page as usize];
         if block.address != address {
-            // Something else lay here.
+            // Other memory was at this address before.
             *block = Block { address, ..Block::default() };
         }
         match std::mem::replace(&mut block.state, State::Dirty) {
@@ -71,7 +71,7 @@ impl Blocks {
             State::Copying | State::Saved(_) => self.wasted += 1,
             State::Dirty | State::Waiting => {}
         }
-        // A page that reaches beyond what is watched is told always.
+        // A page that reaches beyond the watched range is always reported as written.
         let (page_bytes, end) = (page_bytes(), address + BLOCK);
         let is_whole = address / page_bytes * page_bytes >= watched.start
             && end.checked_next_multiple_of(page_bytes).is_some_and(|end| end <= watched.end);
@@ -95,13 +95,13 @@ impl Blocks {
         Some(page)
     }
 
-    /// What was found written since this was last asked, each block once.
+    /// The blocks found written since the last call, each once.
     pub(super) fn take_written(&mut self) -> Vec<Page> {
         self.look += 1;
         std::mem::take(&mut self.written)
     }
 
-    /// These blocks are to be saved, if they were written and are not saved yet; whatever else is named is passed over.
+    /// Queues these blocks for saving, if they were written and are not saved yet. Ignores all other numbers.
     pub(super) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
             if let Some(block) = self.blocks.get_mut(*page as usize).filter(|block| block.state == State::Dirty) {
@@ -111,7 +111,7 @@ impl Blocks {
         }
     }
 
-    /// The same of the whole blocks that lie in `range`, of memory that begins at `start`.
+    /// As `settled`, for the whole blocks in `range`, in memory that begins at `start`.
     pub(super) fn settled_between(&mut self, start: usize, range: Range<usize>) {
         let (first, end) = ((range.start - start).div_ceil(BLOCK), (range.end - start) / BLOCK);
         for address in (first..end).map(|block| start + block * BLOCK) {
@@ -123,7 +123,7 @@ impl Blocks {
         }
     }
 
-    /// Takes at most so many blocks that wait, with their addresses, to be copied.
+    /// Takes at most `most` waiting blocks for copying, with their addresses.
     pub(super) fn take_waiting(&mut self, most: usize) -> Vec<(Page, usize)> {
         let mut taken = Vec::new();
         while taken.len() < most
@@ -138,7 +138,7 @@ impl Blocks {
         taken
     }
 
-    /// How many blocks are to be saved, or just are.
+    /// Number of blocks that wait to be saved, or are being saved.
     pub(super) fn waiting(&self) -> u64 {
         let is_waiting = |block: &&Block| matches!(block.state, State::Waiting | State::Copying);
         self.blocks.iter().filter(is_waiting).count() as u64
@@ -148,7 +148,7 @@ impl Blocks {
         !self.queue.is_empty()
     }
 
-    /// The block has been copied, and saved where it `lies`; `None`: it could not be read.
+    /// Notes that the block was copied and saved at offset `lies`. `None`: it could not be read.
     pub(super) fn copied(&mut self, (page, address): (Page, usize), lies: Option<u64>) {
         let block = &mut self.blocks[page as usize];
         if block.state == State::Copying && block.address == address {
@@ -156,7 +156,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks that are saved and were not written since: by their addresses, where they lie.
+    /// The blocks that are saved and were not written since: offset in the portion by address.
     pub(super) fn saved(&self) -> HashMap<usize, u64> {
         let saved = self.blocks.iter().filter_map(|block| match block.state {
             State::Saved(at) => Some((block.address, at)),
@@ -165,7 +165,7 @@ impl Blocks {
         saved.collect()
     }
 
-    /// Nothing waits any more.
+    /// Empties the queue.
     pub(super) fn give_up_waiting(&mut self) {
         for page in self.queue.drain(..) {
             let block = &mut self.blocks[page as usize];
@@ -175,7 +175,7 @@ impl Blocks {
         }
     }
 
-    /// What was saved is lost, and nothing waits any more.
+    /// Gives up all saved blocks, and empties the queue.
     pub(super) fn give_up(&mut self) {
         self.queue.clear();
         for block in self.blocks.iter_mut().filter(|block| block.state != State::Clean) {
@@ -183,7 +183,7 @@ impl Blocks {
         }
     }
 
-    /// Begins anew after a checkpoint: nothing was written yet.
+    /// Begins anew after a checkpoint: no block is written yet.
     pub(super) fn begin(&mut self) {
         self.queue.clear();
         self.written.clear();

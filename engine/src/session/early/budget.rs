@@ -1,12 +1,12 @@
-//! How often a session looks for what was written: so seldom that the program loses at most a twentieth of its time by it.
+//! Limits the looks for written pages. They cost the program at most a twentieth of its time.
 
 use crate::ground::Instant;
 use std::time::Duration;
 
 const SHARE: u32 = 20;
-/// Nobody notices as much.
+/// A cost that remains unnoticed.
 const FREE: Duration = Duration::from_millis(50);
-/// What the first write to a page costs the program after a look.
+/// The cost of the first write to a page after a look.
 const PAGE: Duration = Duration::from_nanos(1000);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Budget {
         self.spent <= time / SHARE + FREE
     }
 
-    /// A look took so long, and found so many pages written.
+    /// Notes that a look took this time, and found this number of pages written.
     pub(super) fn looked(&mut self, took: Duration, pages: usize) {
         self.spent += took + PAGE * u32::try_from(pages).unwrap_or(u32::MAX);
     }
@@ -38,7 +38,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// However long a look takes, and however often one is wanted: with those that are left out the program loses no more.
+    /// With every length and frequency of looks, those left out keep the cost within the limit.
     #[test]
     fn looks_take_a_twentieth_of_the_time_at_most() {
         for (every_us, look_us, pages) in
@@ -54,7 +54,7 @@ mod tests {
                     looks += 1;
                 } else {
                     left_out += 1;
-                    // What is left out takes no time: the next moment that counts is far away.
+                    // A skipped look takes no time. The next moment that counts is far away.
                     at += Duration::from_micros(every_us) * (left_out % 100);
                 }
                 let spent = costs * looks;

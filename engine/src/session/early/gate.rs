@@ -1,10 +1,11 @@
-//! Whether saving early goes on: it stops while it wastes more than it saves, and goes on once it would save more.
+//! Decides whether early saving goes on. It stops while it wastes more than it saves, and resumes once it would save
+//! more.
 
 use crate::predict::{EarlyTally, Outcome, Page};
 
-/// Of what was, what an interval more leaves of it.
+/// The weight of past intervals after each further interval.
 const KEEPS: f64 = 0.5;
-/// Blocks; fewer that are wasted say nothing.
+/// Fewer wasted blocks do not shut the gate.
 const FEW: f64 = 16.0;
 
 #[derive(Debug, Default)]
@@ -12,7 +13,7 @@ pub(super) struct Gate {
     early: f64,
     wasted: f64,
     is_shut: bool,
-    /// What saving early would come to, while it is shut.
+    /// The outcome that early saving would have had while the gate is shut.
     rehearsed: EarlyTally,
 }
 
@@ -21,14 +22,14 @@ impl Gate {
         !self.is_shut
     }
 
-    /// A tick while it is shut, as `Tick` has it, and what was taken for settled.
+    /// Counts a tick while the gate is shut, with the written and the settled pages.
     pub(super) fn rehearse(&mut self, capacity: u64, written: &[Page], settled: &[Page]) {
         self.rehearsed.save(capacity);
         self.rehearsed.written(written);
         self.rehearsed.settled(settled);
     }
 
-    /// An interval has ended, in which so much was saved `early` and so much in vain. Returns whether it shuts now.
+    /// Ends an interval with these numbers of blocks saved `early` and `wasted`. Returns whether the gate shuts now.
     pub(super) fn end(&mut self, early: u64, wasted: u64) -> bool {
         let Outcome { early, wasted, .. } = match self.is_shut {
             false => Outcome { dirty: 0, early, wasted },

@@ -1,4 +1,4 @@
-//! The predictor of a session, from which nothing can come that harms it.
+//! Runs the predictor of a session, and protects the session from its failures.
 
 use super::recorded::Recorded;
 use crate::{
@@ -13,11 +13,11 @@ use std::{
 };
 
 pub(super) struct Guess {
-    /// `None`: the program alone tells, or the predictor has failed.
+    /// `None`: only the program names settled memory, or the predictor has failed.
     predictor: Option<Box<dyn Predictor>>,
-    /// What a recorded run knows.
+    /// The knowledge of a recorded run.
     recorded: Option<Recorded>,
-    /// Blocks in a microsecond, as they were saved so far.
+    /// Blocks saved per microsecond so far.
     rate: Option<f64>,
     last: Instant,
 }
@@ -27,7 +27,7 @@ impl Guess {
         Guess { predictor, recorded, rate: None, last: Instant::now() }
     }
 
-    /// The predictor that is set; `None` of those that the session knows itself.
+    /// The configured predictor; `None` for those that the session handles itself.
     pub(super) fn by_name(config: &Config) -> Option<Box<dyn Predictor>> {
         let kind = match config.predictor {
             Wanted::Off | Wanted::Told | Wanted::Oracle => return None,
@@ -40,8 +40,8 @@ impl Guess {
         kind.predictor(Some(config.infrequent_after).filter(|after| *after > Duration::ZERO))
     }
 
-    /// Tells the predictor what was written, and gives how many blocks can have been saved since the tick before, and which
-    /// are settled. An error: it has panicked, and is gone.
+    /// Gives the predictor the written pages. Returns how many blocks can have been saved since the last tick, and the
+    /// settled pages. Error: the predictor panicked, and was dropped.
     pub(super) fn tick(
         &mut self,
         written: &[Page],
@@ -60,7 +60,7 @@ impl Guess {
         Ok((capacity, settled))
     }
 
-    /// The program is at a tick, at which it is looked at or not, with these regions.
+    /// Counts a tick, with or without a look, at which these regions are protected.
     pub(super) fn count(&mut self, regions: Option<&[Region]>) {
         if let Some(recorded) = &mut self.recorded {
             recorded.see(regions.unwrap_or_default());
@@ -68,26 +68,26 @@ impl Guess {
         }
     }
 
-    /// Another interval begins, with these regions. An error: the recorded run tells no more.
+    /// Begins another interval, with these regions. Error: the recorded run is of no further use.
     pub(super) fn begin(&mut self, regions: &[Region]) -> Result<(), String> {
         let Some(recorded) = &mut self.recorded else { return Ok(()) };
         recorded.see(regions);
         recorded.begin()
     }
 
-    /// A checkpoint has been taken at the last tick.
+    /// Notes that a checkpoint was taken at the last tick.
     pub(super) fn checkpoint(&mut self) -> Result<(), ()> {
         self.guarded(|predictor| predictor.checkpoint())
     }
 
     fn guarded(&mut self, work: impl FnOnce(&mut dyn Predictor)) -> Result<(), ()> {
         let Some(predictor) = &mut self.predictor else { return Ok(()) };
-        // A predictor that panicked is dropped, whatever it has become.
+        // A predictor that panicked is dropped, in whatever state it is.
         let worked = catch_unwind(AssertUnwindSafe(|| work(&mut **predictor)));
         worked.map_err(|_| self.predictor = None)
     }
 
-    /// So many blocks took so long to save.
+    /// Notes the time to save this number of blocks.
     pub(super) fn saved(&mut self, blocks: usize, took: Duration) {
         let now = blocks as f64 / (took.as_micros() as f64).max(1.0);
         self.rate = Some(self.rate.map_or(now, |rate| 0.75 * rate + 0.25 * now));

@@ -1,9 +1,10 @@
-//! With a `predictor`: what the program will not write again before its next checkpoint is saved while it goes on, into blocks
-//! that are free, to which the next revision then leads (speculative checkpointing, paper 004).
+//! Speculative checkpointing, with a `predictor` (paper 004). Mainstay saves memory that the program will probably not
+//! write again before its next checkpoint. It does so while the program goes on, into free blocks. The next revision
+//! then refers to these blocks.
 //!
-//! What must hold: what a revision holds never depends on a predictor. A page is protected again before it is copied, so that
-//! a write during the copy is told; what is told under the lock of the tracker is noted under it. Nothing is written from
-//! t1 of a revision until it has come to its end here, nor while anything else writes a root.
+//! Invariants: the contents of a revision never depend on a predictor. A page is protected again before it is copied,
+//! so a write during the copy is reported. Reports made under the tracker's lock are noted under it. Nothing is written
+//! from t1 of a revision until that is finished here, nor while another writer writes a root.
 
 mod blocks;
 mod budget;
@@ -42,52 +43,52 @@ use std::{
 };
 use turns::Turns;
 
-/// How many blocks are written at once: a checkpoint waits for that at most.
+/// Blocks written at once. A checkpoint waits for one such batch at most.
 const BATCH: usize = 64;
-/// How often it is asked whether the revision before is durable.
+/// Time between two polls of the previous revision, until it is durable.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The way in which changes are found, which looks at ticks, too.
+/// The tracker of changes, which also looks at ticks.
 pub(super) type Way = Arc<Mutex<Box<dyn Changes>>>;
 
-/// What saving early came to, on this rank, since its session was opened; in blocks of 4 KiB.
+/// Statistics of early saving on this rank since its session was opened, in blocks of 4 KiB.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Speculation {
     /// Blocks that the program had written when a checkpoint began.
     pub dirty: u64,
-    /// Those of them that the checkpoint did not have to write any more.
+    /// Those of them that the checkpoint did not have to write.
     pub early: u64,
     /// Blocks that were saved early.
     pub saved: u64,
-    /// Those that were saved in vain, or about to be, as they were written again.
+    /// Blocks that were saved in vain, or about to be: the program wrote them again.
     pub wasted: u64,
-    /// Blocks that are going to be saved early, as soon as that can be.
+    /// Blocks that will be saved early as soon as possible.
     pub waiting: u64,
-    /// Why nothing is saved early now; empty if it is.
+    /// The reason why nothing is saved early now; empty if early saving is on.
     pub off: String,
 }
 
-/// Dropped, it ends its thread.
+/// Ends its thread when dropped.
 #[derive(Debug)]
 pub(super) struct Early {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Whether pages are looked at by the clock: at moments of which the program knows nothing.
+    /// Whether the clock triggers looks, at moments that the program does not know.
     pub(super) looks_by_clock: bool,
-    /// Whether the program says by `due` where a step ends: a checkpoint is then no end of another one.
+    /// Whether the program calls `due`, which ends a step. Then a checkpoint does not end one.
     says_steps: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
-    // Locked in this order.
+    // Lock order: `way`, then `live`.
     way: Way,
     live: Mutex<Live>,
     changed: Condvar,
-    /// The memory of this process. What is no longer there cannot be read, and does no harm.
+    /// The memory of this process. An address without memory causes a read error, and no harm.
     memory: File,
-    /// The user says that nothing writes past the pages.
+    /// The user asserts that nothing writes past the pages.
     trusts_pages: bool,
     rank: usize,
 }
@@ -100,10 +101,10 @@ struct Live {
     budget: Budget,
     turns: Turns,
     room: Room,
-    /// Whether there was no room in the interval under way, and whether that was told once.
+    /// Whether the room ran out in this interval, and whether a remark said so.
     is_full: bool,
     told_full: bool,
-    /// Whether a checkpoint has been taken, since which written pages are looked for.
+    /// Whether a checkpoint was taken. Written pages are looked for from then on.
     has_begun: bool,
     /// Nothing is written until the next interval begins.
     is_stopped: bool,
@@ -111,23 +112,24 @@ struct Live {
     is_writing: bool,
     has_ended: bool,
     told: Speculation,
-    /// Why nothing is saved early any more, if the gate is not the reason.
+    /// The reason why nothing more is saved early, if it is not the gate.
     off: EarlyOff,
-    /// What the last interval came to.
+    /// The outcome of the last interval.
     last: SavedEarly,
-    /// How many blocks had been saved when it ended.
+    /// Number of saved blocks when it ended.
     saved_before: u64,
 }
 
 #[derive(Debug)]
 enum Room {
     None,
-    /// Looked for once this revision is durable.
+    /// The search for room begins once this revision is durable.
     After(After),
     Found(EarlyPart),
 }
 
-/// The revision that has to be durable first, where room is looked for then, and what the next one takes at most.
+/// The revision that must be durable first, the ledger in which room is then searched, and the most that the next
+/// revision needs.
 #[derive(Debug)]
 pub(super) struct After {
     pub(super) shard: Arc<Shard>,
@@ -136,7 +138,7 @@ pub(super) struct After {
 }
 
 impl Early {
-    /// An error says why nothing can be saved early.
+    /// The error says why nothing can be saved early.
     pub(super) fn new(config: &Config, way: Way, (rank, ranks): (usize, usize)) -> std::result::Result<Early, String> {
         let memory = files::kernel_file("/proc/self/mem").map_err(|error| format!("/proc/self/mem: {error}"))?;
         let predictor = Guess::by_name(config);
@@ -170,24 +172,24 @@ impl Early {
         Ok(Early { shared, thread: Some(thread), looks_by_clock: every.is_some(), says_steps: false })
     }
 
-    /// Has another predictor from now on.
+    /// Replaces the predictor.
     #[cfg(test)]
     fn predict_by(&self, predictor: Box<dyn crate::predict::Predictor>) {
         lock(&self.shared.live).guess = Guess::new(Some(predictor), None);
     }
 
-    /// The program is at a moment between two ends of a step.
+    /// Marks a moment between two ends of a step.
     pub(super) fn tick(&self, regions: &[Region]) {
         self.shared.tick(Some(regions), false);
     }
 
-    /// The program has done a step.
+    /// Marks the end of a step.
     pub(super) fn step(&mut self, regions: &[Region]) {
         self.says_steps = true;
         self.shared.tick(Some(regions), true);
     }
 
-    /// The program says that it will not write these bytes of `region` again before its next checkpoint.
+    /// Notes that the program will not write these bytes of `region` again before its next checkpoint.
     pub(super) fn settled(&self, region: &Region, offset: u64, bytes: u64) {
         let Some(row) = region.row() else { return };
         let start = row.as_ptr().addr();
@@ -206,7 +208,7 @@ impl Early {
         self.shared.changed.notify_all();
     }
 
-    /// Nothing is written from here on, and nobody has what was written; returns where that lies.
+    /// Stops all writes, after the one under way. Returns the place of the written blocks.
     pub(super) fn stop(&self) -> Option<EarlyPart> {
         let mut live = lock(&self.shared.live);
         live.is_stopped = true;
@@ -219,24 +221,24 @@ impl Early {
         }
     }
 
-    /// What was saved early is given up, until the next interval begins.
+    /// Gives up the early-saved blocks, until the next interval begins.
     pub(super) fn forget(&self) {
         drop(self.stop());
         lock(&self.shared.live).blocks.give_up();
     }
 
-    /// How long a batch has taken since the ranks met last; 0: none was written.
+    /// The average time of a batch since the ranks last met, in microseconds; 0: none was written.
     pub(super) fn batch_us(&self) -> u64 {
         lock(&self.shared.live).turns.batch_us()
     }
 
-    /// All ranks meet now, on the slowest of which a batch takes `batch_us`.
+    /// Starts the turns when all ranks meet. On the slowest rank a batch takes `batch_us`.
     pub(super) fn begin_turns(&self, batch_us: u64) {
         lock(&self.shared.live).turns.begin(batch_us);
     }
 
-    /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
-    /// that is nothing.
+    /// Ends the interval at a checkpoint. `told` is the report of its look at the changes. Returns the blocks that were
+    /// saved and not written since; `None` if there are none.
     pub(super) fn end_interval(&self, told: &[WrittenOf], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
         let mut live = lock(&self.shared.live);
         if !live.has_begun {
@@ -257,7 +259,8 @@ impl Early {
         early
     }
 
-    /// A revision has been staged: from here on blocks are saved early for the next one, once room is found `after` it.
+    /// Begins an interval when a revision has been staged. From then on blocks are saved early for the next one, once
+    /// room is found `after` it.
     pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
         let mut live = lock(&self.shared.live);
         if let Err(why) = live.guess.begin(regions) {
@@ -271,12 +274,12 @@ impl Early {
         self.shared.changed.notify_all();
     }
 
-    /// What it came to in the interval that ended last.
+    /// The outcome of the last interval.
     pub(super) fn last(&self) -> SavedEarly {
         lock(&self.shared.live).last
     }
 
-    /// What saving early came to until now.
+    /// The statistics up to now.
     pub(super) fn told(&self) -> Speculation {
         let live = lock(&self.shared.live);
         let off = match () {
@@ -295,7 +298,7 @@ impl Drop for Early {
     fn drop(&mut self) {
         lock(&self.shared.live).has_ended = true;
         self.shared.changed.notify_all();
-        // A thread that panicked has told so.
+        // A thread that panicked has reported it.
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
     }
 }
@@ -311,7 +314,7 @@ impl Shared {
             }
             live.guess.count(regions);
             if !live.budget.has_left() || self.may_be_passed_by() {
-                // Where a step ends is never left out.
+                // The end of a step is never left out.
                 if is_mark {
                     live.predict(true, self.rank);
                 }
@@ -329,13 +332,14 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Whether something may write past the pages now. A look would protect pages, and have told it to nobody: without one, what
-    /// the device or the ring has pinned is told at the next look after it is closed.
+    /// Whether a device or an io_uring may write past the page tables now. A look would protect the pages again, and
+    /// these writes would stay unseen. Without a look, the pinned pages are reported at the first look after the device
+    /// or ring is closed.
     fn may_be_passed_by(&self) -> bool {
         !self.trusts_pages && unseen_writer().is_some()
     }
 
-    /// The thread: saves what waits, and looks `every` so often.
+    /// The thread: saves waiting blocks, and looks at intervals of `every`.
     fn run(&self, every: Option<Duration>) {
         let mut looked = Instant::now();
         let mut live = lock(&self.live);
@@ -366,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// Copies blocks, and writes those that could be read; says where each of them lies.
+    /// Copies blocks, and writes those that could be read. Returns the offset of each.
     fn save(&self, batch: &[(u32, usize)], mut part: EarlyPart) -> (Result<Vec<Option<u64>>>, EarlyPart) {
         let bytes = batch.len() as u64 * BLOCK_BYTES;
         let Some(mut copy) = Aligned::zeroed(bytes) else {
@@ -377,12 +381,12 @@ impl Shared {
         };
         let (mut read, mut is_read) = (0, Vec::with_capacity(batch.len()));
         for (_, address) in batch {
-            // What has been unmapped meanwhile is an error.
+            // Memory that was unmapped meanwhile causes an error.
             let is_there = self.memory.read_exact_at(&mut copy[read..read + BLOCK], *address as u64).is_ok();
             read += if is_there { BLOCK } else { 0 };
             is_read.push(is_there);
         }
-        // A bug in here must not have the next checkpoint wait for ever.
+        // A bug here must not make the next checkpoint wait forever.
         let written = catch_unwind(AssertUnwindSafe(|| part.write(&copy[..read])));
         let written = written.unwrap_or_else(|_| Err(Error::Internal { what: "saving early panicked".to_owned() }));
         let places = written.map(|written| {
@@ -398,7 +402,7 @@ impl Live {
         self.has_begun && !self.is_stopped && self.told.off.is_empty()
     }
 
-    /// Tells the predictor what was written since it was last told, and has saved what it takes for settled.
+    /// Gives the predictor the newly written pages, and queues the pages that it predicts to be settled.
     fn predict(&mut self, is_mark: bool, rank: usize) {
         let written = self.blocks.take_written();
         let blocks = &self.blocks;
@@ -425,7 +429,7 @@ impl Live {
         }
     }
 
-    /// All is saved at the checkpoint; after that there may be room.
+    /// The checkpoint saves everything. After that there may be room.
     fn has_no_room(&mut self, rank: usize) {
         if !std::mem::replace(&mut self.is_full, true) && !std::mem::replace(&mut self.told_full, true) {
             remark(
@@ -439,7 +443,7 @@ impl Live {
         }
     }
 
-    /// What was written early is in doubt: it is saved at the checkpoint.
+    /// The blocks written early are in doubt, so the checkpoint saves them.
     fn say(&mut self, rank: usize, error: &Error) {
         self.off(rank, EarlyOff::WriteFailed, error.to_string());
         self.blocks.give_up();
@@ -468,7 +472,7 @@ impl Live {
         }
     }
 
-    /// The blocks that are written next, and where there is room for them; or how long to wait.
+    /// The next blocks to write, and the room for them. Otherwise the time to wait.
     fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, EarlyPart), Duration> {
         if self.is_stopped || !self.told.off.is_empty() {
             return Err(IDLE);
@@ -476,7 +480,7 @@ impl Live {
         if let Room::After(After { shard, ledger, whole }) = &self.room {
             self.room = match shard.poll() {
                 None => return Err(LOOK_EVERY),
-                // Who asked for the checkpoint is told.
+                // The caller of the checkpoint gets the error.
                 Some(Err(_)) => Room::None,
                 Some(Ok(())) => match EarlyPart::find(ledger, *whole) {
                     Ok(Some(part)) => Room::Found(part),
@@ -499,7 +503,7 @@ impl Live {
             if matches!(self.room, Room::Found(_)) && self.blocks.has_waiting() {
                 self.has_no_room(rank);
             }
-            // They are saved at the checkpoint.
+            // The checkpoint saves them.
             self.blocks.give_up_waiting();
         }
         if !self.blocks.has_waiting() {
@@ -512,7 +516,7 @@ impl Live {
         let Room::Found(part) = std::mem::replace(&mut self.room, Room::None) else { return Err(IDLE) };
         let batch = self.blocks.take_waiting(BATCH.min(usize::try_from(left).unwrap_or(BATCH)));
         if batch.is_empty() {
-            // What is saved already counts.
+            // The saved blocks keep their place.
             self.room = Room::Found(part);
             return Err(IDLE);
         }
@@ -520,7 +524,7 @@ impl Live {
         Ok((batch, part))
     }
 
-    /// A batch has been written.
+    /// Notes the result of a batch.
     fn saved(
         &mut self,
         batch: &[(u32, usize)],
@@ -543,7 +547,7 @@ impl Live {
     }
 }
 
-/// Why nothing is saved early though the settings ask for it; `None` if it can be.
+/// The reason why early saving is impossible although the settings ask for it; `None` if it is possible.
 pub(super) fn hindrance(config: &Config, is_in_memory: bool, is_by_pages: bool) -> Option<&'static str> {
     match () {
         () if !config.capture.is_incremental() => Some("that takes capture = incremental"),

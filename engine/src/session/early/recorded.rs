@@ -1,6 +1,7 @@
-//! The oracle in a real program: a run that was recorded tells which pages are not written again (paper 004, section 4.2).
-//! Intervals and ticks are counted from checkpoint to checkpoint, and memory by the order in which it was protected first, as
-//! it lies elsewhere in each run.
+//! The oracle in a real program: a recorded run shows which pages are not written again (paper 004, section 4.2).
+//!
+//! Intervals and ticks are counted from checkpoint to checkpoint. Regions are matched by the order of their first
+//! protection, because their addresses differ in each run.
 
 use crate::{
     capture::Region,
@@ -10,22 +11,22 @@ use crate::{
 };
 use std::{collections::HashMap, fs::File, io::BufReader, ops::Range, path::Path};
 
-/// Of the list of regions, more than any program protects.
+/// Limit for the list of regions, more than any program protects.
 const REGIONS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct Recorded {
     trace: Reader<BufReader<File>>,
-    /// What was protected then, and what is now: where it begins, and its bytes.
+    /// The regions of the recorded run and of this run: address and bytes.
     then: Vec<(u64, u64)>,
     now: Vec<(u64, u64)>,
     has_begun: bool,
-    /// Of the interval under way: by page, the number of the tick that found it written last.
+    /// For each page in the current interval: the number of the last tick that found it written.
     last: HashMap<u64, u64>,
     ticks: u64,
 }
 
 impl Recorded {
-    /// What `trace` has recorded in `folder` of this rank. An error says what is missing.
+    /// Opens the recording of `trace` for this rank in `folder`. The error names the missing part.
     pub(super) fn open(folder: &Path, rank: usize) -> Result<Recorded, String> {
         let path = folder.join(format!("rank-{rank}.trace"));
         let wrong = |path: &Path, why: String| format!("{}: {why}", path.display());
@@ -45,7 +46,7 @@ impl Recorded {
         Ok(Recorded { trace, then, now: Vec::new(), has_begun: false, last: HashMap::new(), ticks: 0 })
     }
 
-    /// The program protects `regions`.
+    /// Notes protected `regions`.
     pub(super) fn see(&mut self, regions: &[Region]) {
         for row in regions.iter().filter_map(Region::row) {
             let lies = (row.as_ptr().addr() as u64, row.len() as u64);
@@ -55,7 +56,7 @@ impl Recorded {
         }
     }
 
-    /// A checkpoint has been taken: what comes now is the next interval. An error ends the prediction.
+    /// Begins the next interval after a checkpoint. An error ends the prediction.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.last.clear();
         let skipped = if std::mem::replace(&mut self.has_begun, true) { 0 } else { 1 };
@@ -69,7 +70,7 @@ impl Recorded {
                     let tick = self.ticks;
                     for (first, count) in &record.stretches {
                         let end = first.saturating_add(*count);
-                        // Nobody asks for others, however many a damaged trace names.
+                        // Only known pages are kept: a damaged trace may name any number of others.
                         let pages = known.iter().flat_map(|pages| pages.start.max(*first)..pages.end.min(end));
                         self.last.extend(pages.map(|page| (page, tick)));
                     }
@@ -84,14 +85,14 @@ impl Recorded {
         Ok(())
     }
 
-    /// The pages in which that lay then which is protected now.
+    /// The recorded pages of the regions that are protected now.
     fn known_pages(&self) -> Vec<Range<u64>> {
         let both = self.now.iter().zip(&self.then).filter(|((_, bytes), (_, as_many))| bytes == as_many);
         let page = BLOCK as u64;
         both.map(|(_, (then, bytes))| then / page..then.saturating_add(*bytes).div_ceil(page) + 1).collect()
     }
 
-    /// The next tick.
+    /// Counts a tick.
     pub(super) fn tick(&mut self) {
         self.ticks += 1;
     }
@@ -108,7 +109,7 @@ impl Recorded {
         settled.extend(written.filter(|(_, address)| is_over(*address) == Some(true)).map(|(page, _)| page));
     }
 
-    /// Where that lay then which is at `address` now.
+    /// The address in the recorded run for this `address`.
     fn then_at(&self, address: u64) -> Option<u64> {
         let lies = |((now, bytes), (then, as_many)): (&(u64, u64), &(u64, u64))| {
             let inside = address.checked_sub(*now).filter(|inside| inside < bytes && bytes == as_many)?;

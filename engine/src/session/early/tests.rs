@@ -1,4 +1,4 @@
-//! Predictors that fail, lie, or name what is not there.
+//! Predictors that fail, lie, or name pages that do not exist.
 
 use super::*;
 use crate::{
@@ -31,7 +31,7 @@ impl Predictor for FailingAtTheEnd {
     }
 }
 
-/// Names all that was written, at once, and what nobody has.
+/// Names all written pages at once, and pages that do not exist.
 struct Lying;
 
 impl Predictor for Lying {
@@ -45,7 +45,7 @@ impl Predictor for Lying {
 
 const BYTES: usize = 100 * BLOCK;
 
-/// Saves what a program writes that writes all it has again and again, and gives what came of saving early.
+/// Runs a program that writes all its memory again and again, with `predictor`. Returns the statistics of early saving.
 #[expect(unsafe_code, reason = "a region is memory")]
 fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -67,7 +67,7 @@ fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
             memory.fill(round * 8 + tick);
             session.tick().unwrap();
             while session.speculation().unwrap().waiting > 0 {
-                // A lock that is asked for again and again is hardly ever given to the thread that saves.
+                // A loop that keeps asking for the lock hardly ever leaves it to the thread that saves.
                 sleep(Duration::from_micros(100));
             }
         }
@@ -98,6 +98,6 @@ fn so_is_one_that_panics_at_a_checkpoint() {
 #[test]
 fn a_predictor_that_lies_is_not_believed_for_long() {
     let Some(told) = saved_by(Box::new(Lying)) else { return };
-    // Nothing of it was worth its write, and most of it was not written.
+    // No early write was of use, and most pages were not written early.
     assert!(told.early == 0 && told.wasted == told.saved && told.saved < 8 * 3 * 100, "{told:?}");
 }

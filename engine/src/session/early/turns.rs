@@ -1,18 +1,20 @@
-//! When a rank may save early: the ranks take turns, so that they do not all meet at the server (paper 004, section 4.3,
-//! which proposes it). All count from the same moment, the end of the all-reduce at t1, so that their clocks need not agree,
-//! and have turns of the same length: a few batches of the slowest, as the last one that a turn begins reaches into the next.
+//! The turns in which ranks may save early, because not all of them should write to the server at once. Paper 004,
+//! section 4.3, proposes them.
+//!
+//! All ranks count from the same moment, the end of the all-reduce at t1, so their clocks need not agree. All turns
+//! have the same length: a few batches of the slowest rank, because the last batch of a turn reaches into the next.
 
 use crate::ground::Instant;
 use std::time::Duration;
 
-/// So many groups of ranks take turns.
+/// Groups of ranks that take turns.
 const GROUPS: u32 = 4;
-/// What fits into a turn.
+/// Batches in a turn.
 const BATCHES: u32 = 4;
-/// Shorter ones pass before a thread has woken up. Long ones leave no turn to pages that are written again soon.
+/// A shorter turn ends before a thread has woken up. Long turns leave none for pages that are soon written again.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(50);
-/// Where nobody knows yet how long a batch takes.
+/// The turn before the time of a batch is known.
 const FIRST: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy)]
@@ -21,37 +23,37 @@ pub(super) struct Turns {
     groups: u32,
     begun: Instant,
     turn: Duration,
-    /// Batches that were written since, and how long they took together.
+    /// Batches written since `begun`, and their total time.
     batches: u32,
     took: Duration,
 }
 
 impl Turns {
-    /// Those of `rank` among so many `ranks`; always its own if not `staggered`.
+    /// The turns of `rank` among `ranks`. Unless `staggered`, every moment belongs to it.
     pub(super) fn new(rank: usize, ranks: usize, staggered: bool) -> Turns {
         let groups = if staggered { u32::try_from(ranks).unwrap_or(GROUPS).clamp(1, GROUPS) } else { 1 };
         let group = (rank % groups as usize) as u32;
         Turns { group, groups, begun: Instant::now(), turn: FIRST, batches: 0, took: Duration::ZERO }
     }
 
-    /// All ranks meet now, on the slowest of which a batch takes `batch_us`; 0: nobody has written any.
+    /// Starts the turns when all ranks meet. On the slowest rank a batch takes `batch_us`; 0: no rank has written any.
     pub(super) fn begin(&mut self, batch_us: u64) {
         let fits = Duration::from_micros(batch_us).saturating_mul(BATCHES).clamp(SHORTEST, LONGEST);
         let turn = if batch_us == 0 { FIRST } else { fits };
         *self = Turns { begun: Instant::now(), turn, batches: 0, took: Duration::ZERO, ..*self };
     }
 
-    /// This rank has written a batch.
+    /// Notes the time of a batch.
     pub(super) fn took(&mut self, took: Duration) {
         (self.batches, self.took) = (self.batches + 1, self.took + took);
     }
 
-    /// How long a batch has taken since all ranks met last, on average; 0: none was written.
+    /// The average time of a batch since all ranks last met, in microseconds; 0: none was written.
     pub(super) fn batch_us(&self) -> u64 {
         self.took.checked_div(self.batches).map_or(0, |each| each.as_micros().max(1) as u64)
     }
 
-    /// How long this rank has to wait for its turn.
+    /// The time until this rank's turn.
     pub(super) fn wait(&self) -> Duration {
         self.wait_at(self.begun.elapsed())
     }

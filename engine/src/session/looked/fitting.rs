@@ -1,5 +1,5 @@
-//! Whether the levels of a session fit together, and which revisions of them stay, before anything is written there: what is out of
-//! sight and newer than all that is left refuses the start.
+//! Checks, before anything is written, whether the levels of a session fit together, and which of their revisions stay.
+//! Refuses the start if a revision newer than all others is out of sight.
 
 use super::{
     super::{
@@ -22,9 +22,8 @@ use crate::{
 use std::collections::BTreeMap;
 
 impl Looked {
-    /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one. `note`:
-    /// of the space, where there are several levels, of which its jobs tell. Returns what is lost, and accepted as such.
-    /// Collective.
+    /// Refuses levels that do not fit together. Returns the losses that are accepted. `known` is a revision that is
+    /// complete on another level, if any. `note` is the note of the space, present with several levels. Collective.
     pub(in crate::session) fn check_all(
         group: &dyn Group,
         looked: &mut [Looked],
@@ -42,15 +41,17 @@ impl Looked {
         let has =
             |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
         looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
-        // Nothing that was staged refuses the start.
+        // From here on staged data cannot refuse the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         Ok(lost)
     }
 }
 
-/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
-/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
-/// node, which the restore tells; so does what was on a disk, where the user has said so.
+/// Refuses the start if a partly unseen revision is newer than every whole one. This happens before anything is
+/// written, because a job that began anew would remove the visible part.
+///
+/// Shards in memory are lost with their node, and the restore reports that. So are shards on a disk if the user accepts
+/// the loss (`disk_lost`).
 fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let newest = looked.iter().filter_map(Looked::newest).max().max(known);
@@ -76,8 +77,8 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
     Ok(lost)
 }
 
-/// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
-/// What is damaged there is not out of reach. Collective.
+/// Refuses the start if unreachable disks have a newer revision than all that is left, by the status of an earlier job.
+/// Damaged disks are not unreachable. Collective.
 fn check_told(
     group: &dyn Group,
     looked: &mut [Looked],
@@ -103,7 +104,7 @@ fn check_told(
     Ok(Some(lost))
 }
 
-/// Notes for each level with copies which revision is the newest that is complete on all of them together.
+/// Notes, for each level with copies, the newest revision that is complete on all of them together.
 pub(super) fn note_joint(looked: &mut [Looked]) -> Result<()> {
     let is_copy = |level: &Looked| !matches!(level.wanted.writers, Writers::Owners);
     let mut begin = 0;
@@ -125,8 +126,8 @@ pub(super) fn note_joint(looked: &mut [Looked]) -> Result<()> {
     Ok(())
 }
 
-/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
-/// is to stay on each. Collective.
+/// The newest revision that is complete only on all levels together, if it is newer than all whole ones. Each level
+/// keeps its part of it. Collective.
 fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
     let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
     let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
@@ -134,8 +135,8 @@ fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<Revision
     Ok(newest.filter(|_| comes_back))
 }
 
-/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
-/// other went on.
+/// Refuses lineages of one number with different ids. Such levels belong to different jobs, or one was out of sight
+/// when the other went on.
 fn one_history(looked: &[Looked]) -> Result<()> {
     let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
     for level in looked {

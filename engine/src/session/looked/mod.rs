@@ -1,5 +1,5 @@
-//! Looking at the spaces of a session before anything is written there: who else is there, what they hold, and whether it
-//! fits together.
+//! Reads the spaces of a session before anything is written there. Finds the ranks that share them and the revisions in
+//! them, and checks that they fit together.
 
 mod fitting;
 mod newest;
@@ -29,8 +29,9 @@ use crate::{
 use std::{ops::Range, sync::Arc};
 
 impl Looked {
-    /// Looks at `plans`, those of the range `which`, each with its copies. `note`: of the space, where there are several levels.
-    /// `holds`: whether this rank holds copies of others. `kept`: the job goes on after a failure. Collective.
+    /// Reads the levels of `plans` in the range `which`, each with its copies. `note` is the note of the space, present
+    /// with several levels. `holds`: this rank holds copies of others. `kept`: the job goes on after a failure.
+    /// Collective.
     pub(super) fn at_all(
         group: &dyn Group,
         plans: &[LevelPlan],
@@ -42,7 +43,7 @@ impl Looked {
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         let back: Arc<[GoneBack]> = note.map(NoteFile::back).unwrap_or_default().into();
-        // What has to be kept for them until they have it.
+        // Revisions to keep for other levels until these have them.
         let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
         let mut looked: Vec<Looked> = Vec::new();
         for index in which {
@@ -64,7 +65,7 @@ impl Looked {
             for (holders, device) in holders.into_iter().zip(&plan.copies) {
                 looked.push(at(device, Writers::Holders(holders), 0)?);
             }
-            // One rank sees them all; several have to send each other what they find.
+            // A single rank sees all of them; several ranks must exchange their findings.
             if !plan.former.is_empty() && (group.size() == 1 || copies::can_exchange(group)?) {
                 for device in &plan.former {
                     looked.push(at(device, Writers::Nobody, 0)?);
@@ -76,7 +77,7 @@ impl Looked {
     }
 }
 
-/// The settings as they apply to the level of `plan`; those of sizes and files apply to the farthest alone.
+/// The settings for the level of `plan`. Settings of sizes and files apply only to the farthest level.
 fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
     let config = Config { keep: plan.keep, ..config.clone() };
     if is_farthest {

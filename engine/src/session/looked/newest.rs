@@ -1,21 +1,21 @@
-//! Which layout the ranks go on with: the newest that all who write see, or one of which the portions that went with their nodes are
-//! made again.
+//! Chooses the layout with which the ranks go on. It is the newest layout that all writing ranks see, or one with lost
+//! portions, which are then made again.
 //!
-//! What must hold: all ranks come to the same layout from what all have told.
+//! Invariant: all ranks choose the same layout, from the reports of all.
 
 use super::super::level::Writers;
 use serde::{Deserialize, Serialize};
 
-/// What a rank found in the newest layout that it sees.
+/// A rank's findings in the newest layout that it sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Newest {
     pub(super) layout_number: u64,
     pub(super) layout_id: [u8; 16],
     /// This rank may go on writing into the layout.
     pub(super) writable: bool,
-    /// Something was saved in one of the portions that this rank looks after, or a job has gone on there.
+    /// One of this rank's portions has saved data, or another job has gone on there.
     pub(super) is_used: bool,
-    /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
+    /// The shards with a portion in sight. One of the ranks that see the same files reports them.
     pub(super) seen: Vec<u32>,
 }
 
@@ -24,9 +24,9 @@ impl Newest {
         (self.layout_number, self.layout_id) == (other.layout_number, other.layout_id)
     }
 
-    /// What each rank has found in the newest layout of those that it sees, which `told` has, the newest last: without layouts in which
-    /// nobody has saved anything, and which not all can write to. A job that was killed while it made a larger one leaves such,
-    /// and the one before goes on.
+    /// Each rank's findings in its newest layout. `told` has all layouts of each rank, the newest last. Leaves out a
+    /// layout without saved data that not all ranks can write to. A job that was killed while it made a larger layout
+    /// leaves such a one. Then the layout before it is used.
     pub(super) fn of_all(mut told: Vec<Vec<Newest>>, writers: &Writers) -> Vec<Newest> {
         loop {
             let last: Vec<Newest> = told.iter().map(|own| own.last().cloned().unwrap_or_default()).collect();
@@ -39,15 +39,15 @@ impl Newest {
         }
     }
 
-    /// Whether those that write, of which `told` has what they found, all go on with one layout.
+    /// Whether all writing ranks go on with one layout. `told` has the findings of all ranks.
     pub(super) fn is_shared(told: &[Newest], writers: &Writers) -> bool {
         let mut found = writing(told, writers).map(|(_, newest)| newest);
         let Some(first) = found.next() else { return false };
         first.writable && found.all(|other| other.writable && other.is_of(first))
     }
 
-    /// The layout that all ranks go on with once the portions that some of them lack are made: those went with their
-    /// nodes, as nobody sees them, and the others are as they were. `None`: there is no such layout.
+    /// The layout with which all ranks go on once missing portions are made again; `None` if there is none. These
+    /// portions were lost with their nodes if no rank sees them. The other portions are unchanged.
     pub(super) fn mended(told: &[Newest], writers: &Writers) -> Option<Newest> {
         let newest = told.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
         let is_older = |other: &Newest| other.layout_number < newest.layout_number;
@@ -61,7 +61,7 @@ impl Newest {
     }
 }
 
-/// What the ranks that write shards have told.
+/// The findings of the ranks that write shards.
 fn writing<'a>(told: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
     told.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
 }

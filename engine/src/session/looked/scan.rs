@@ -1,4 +1,4 @@
-//! What one rank finds in a level's portions that it looks after; nothing is agreed on here.
+//! Scans this rank's portions of a level, without any agreement between ranks.
 
 use super::{
     super::{domain::Domain, level::layouts_of},
@@ -14,11 +14,11 @@ use crate::{
     space::{LayoutFile, Stray, Strays, clear_away, layouts_and_strays, short},
 };
 
-/// What this rank finds in the portions that it looks after.
+/// The findings in this rank's portions.
 pub(super) struct Scan {
     pub(super) layouts: Vec<LayoutFile>,
     pub(super) opened: Vec<OpenedLedger>,
-    /// What there is of each layout, the newest last.
+    /// The findings in each layout, the newest last.
     pub(super) newest: Vec<Newest>,
     pub(super) sight: Sight,
 }
@@ -43,7 +43,7 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
     let mut writable = 0;
     for layout in &layouts {
         let header = &layout.header;
-        // A layout can have several files; a rank's portion lies in one of them.
+        // A layout can have several files. A rank's portion is in one of them.
         let mut own = newest.pop_if(|last| last.layout_id == header.layout_id).unwrap_or_else(|| {
             writable = 0;
             let (layout_number, layout_id) = (header.layout_number, header.layout_id);

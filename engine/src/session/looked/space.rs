@@ -1,4 +1,4 @@
-//! One space, of a level or of a copy of one: looked at before anything is written there, and taken over.
+//! The space of one level or copy: read before anything is written there, then taken over.
 
 use super::{
     super::{
@@ -29,19 +29,20 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A space that is locked and looked at, in which this job has written nothing yet.
+/// A space that is locked and read. This job has written nothing there yet.
 pub(in crate::session) struct Looked {
     pub(in crate::session) wanted: Wanted,
     pub(super) scan: Scan,
-    /// What each rank has told of the scan.
+    /// The findings of every rank's scan.
     pub(super) sights: Vec<Sight>,
-    /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
+    /// The newest revisions that are complete on the level and its copies: on all together, and on each. Empty without
+    /// copies.
     pub(super) joint: Vec<RevisionKey>,
     pub(super) left: salvage::Left,
     newest: Newest,
-    /// The newest layout is one for these ranks, and this one has its portions there.
+    /// The newest layout fits these ranks, and has portions of this rank.
     goes_on: bool,
-    /// That layout, where some ranks lack theirs: the same on all.
+    /// The newest layout if some ranks lack their portions in it. The same on all ranks.
     mends: Option<Mends>,
     pub(in crate::session) found: Found,
     config: Config,
@@ -51,8 +52,8 @@ pub(in crate::session) struct Looked {
 }
 
 impl Looked {
-    /// Opens a level's copy `old` anew, for other holders: what nobody writes to any longer is read, until newer revisions
-    /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
+    /// Opens a level's copy `old` anew, for other holders. The former portions are still read, until newer revisions in
+    /// a layout of these holders replace them. No write is under way there. Collective.
     pub(in crate::session) fn with_holders(
         group: &dyn Group,
         old: Level,
@@ -63,7 +64,7 @@ impl Looked {
         let Level { kind, every, feeds, device, back, config, joint, .. } = old;
         let Level { passed_over, lacks, failing, remarked, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
-        // Others write these portions from now on.
+        // Other ranks write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
         let writers = Writers::Holders(holders);
         let wanted = Wanted { kind, writers, every, has_others: true, feeds, device, back };
@@ -73,19 +74,19 @@ impl Looked {
         Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
     }
 
-    /// Where the level lies; `None` of a copy.
+    /// The place of the level; `None` for a copy.
     pub(in crate::session) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
         let is_level = matches!(self.wanted.writers, Writers::Owners);
         is_level.then(|| (self.wanted.kind, &self.domain, &*self.wanted.device))
     }
 
-    /// The newest revision that is whole here, with the copies of the level or without.
+    /// The newest revision that is whole here, with or without the copies of the level.
     pub(in crate::session) fn newest(&self) -> Option<RevisionKey> {
         self.found.complete.first().map(|complete| complete.key).max(self.joint.iter().copied().max())
     }
 
-    /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
-    /// looks at what is there. Refused while something cannot be completed now, and could be another time. Collective.
+    /// Completes the data that a killed job left in the space, and reads the space. This rank has its `locks`; the
+    /// ranks of the `domain` see it. Refused if data cannot be completed now, but possibly later. Collective.
     pub(super) fn at(
         group: &dyn Group,
         wanted: Wanted,
@@ -94,8 +95,8 @@ impl Looked {
         (locks, locks_work): (Arc<Locks>, bool),
     ) -> Result<Looked> {
         let Wanted { ref writers, ref device, .. } = wanted;
-        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
-        // lineage while something can be completed, now or another time: a new lineage would end the claim.
+        // No rank makes a pool, or looks for revisions, while another one still completes shards. None begins a lineage
+        // while data can still be completed, now or later: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
         let told = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
         let (over, cut): (Vec<_>, Vec<_>) = told.into_iter().unzip();
@@ -139,13 +140,13 @@ impl Looked {
         })
     }
 
-    /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
-    /// and stops. Collective.
+    /// Writes the new lineage into every portion of the newest layout. A job thought dead that still writes there finds
+    /// it and stops. Collective.
     pub(in crate::session) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { wanted, scan, newest, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
         let Wanted { kind, writers, every, feeds, device, back, .. } = wanted;
         let Scan { layouts, opened, sight, .. } = scan;
-        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
+        // Holds are read under the lock. A hold written before the lock was taken is found here. A process that writes
         // one later sees the lock.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
         let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));

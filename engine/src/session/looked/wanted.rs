@@ -1,4 +1,4 @@
-//! A level that is to be opened, or a copy of one.
+//! A level, or a copy of one, to open.
 
 use super::super::level::{LevelKind, Writers};
 use crate::{
@@ -8,21 +8,21 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A level, or a copy of one, as it is to be opened.
+/// The plan for one level or copy.
 pub(in crate::session) struct Wanted {
     pub(in crate::session) kind: LevelKind,
     pub(super) writers: Writers,
     pub(super) every: u32,
-    /// The session has further levels, which may have what is damaged here.
+    /// The session has further levels, which may have the revisions that are damaged here.
     pub(super) has_others: bool,
     pub(super) feeds: u32,
     pub(in crate::session) device: Arc<dyn Device>,
-    /// What rollbacks have left out.
+    /// The revisions that rollbacks discarded.
     pub(super) back: Arc<[GoneBack]>,
 }
 
 impl Wanted {
-    /// Whether a layout can go on where portions of it went with their nodes: in memory, where each file has one writer.
+    /// Whether lost portions of a layout can be made again: in memory, if each file has one writer.
     pub(super) fn can_mend(&self, config: &Config) -> bool {
         let one_writer = match self.writers {
             Writers::Owners => config.per == Per::Rank,

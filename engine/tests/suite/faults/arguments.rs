@@ -41,7 +41,7 @@ pub fn option_out_of_range(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
-/// Protects `name` beside what the job has, is refused, and saves and comes back all the same.
+/// The session refuses a region `name` beside the regions of the job. The job still saves and comes back.
 fn refused(scene: &Scene, element: ElementType, name: &str, shape: &[u64]) {
     let mut job = scene.open(0, Box::new(Solo));
     let mut memory = [0_u64; 4];
@@ -110,7 +110,7 @@ pub fn settled_outside(scene: &Scene) {
     not_settled(scene, "step", &[(0, 1 << 20), (u64::MAX, 2)]);
 }
 
-/// The job is refused to call these bytes of region `name` settled, and saves and comes back all the same.
+/// The session refuses to take these bytes of region `name` as settled. The job still saves and comes back.
 fn not_settled(scene: &Scene, name: &str, ranges: &[(u64, u64)]) {
     let mut job = scene.open(0, Box::new(Solo));
     for (offset, bytes) in ranges {
@@ -123,7 +123,7 @@ fn not_settled(scene: &Scene, name: &str, ranges: &[(u64, u64)]) {
 
 pub fn shape_overflows(scene: &Scene) {
     refused(scene, ElementType::U64, "big", &[1 << 40, 1 << 40]);
-    // More than an address can count, though no product overflows.
+    // More bytes than an address can count, though no product overflows.
     let shape = [1_u64 << 63];
     // SAFETY: refused.
     let error = unsafe { Region::array("big", std::ptr::null_mut(), ElementType::U8, &shape) }.unwrap_err();

@@ -4,14 +4,14 @@ use super::job::{Rank, Scene, run, small};
 use crate::support::bytes::Layout;
 use mainstay_engine::{Compress, Config, Session, group::Solo, space::format::Slot};
 
-/// Saves two revisions, changes the layout, and must come back to `step`, telling why; then goes on.
+/// Saves two revisions and changes the layout. The job must come back to `step`, report the reason, and go on.
 fn passed_over(scene: &Scene, step: u64, change: impl FnOnce(&mut Layout)) {
     let ranks = scene.row.rust;
     scene.save(ranks);
     changed(scene, step, change);
 }
 
-/// The same of two revisions that were saved.
+/// The same for a scene that has saved its two revisions.
 fn changed(scene: &Scene, step: u64, change: impl FnOnce(&mut Layout)) {
     let ranks = scene.row.rust;
     let mut layout = Layout::read(&scene.layout());
@@ -28,7 +28,7 @@ fn changed(scene: &Scene, step: u64, change: impl FnOnce(&mut Layout)) {
     scene.comes_back(ranks, 5);
 }
 
-/// Changes the layout so that nothing can be restored; the job may still save anew.
+/// Changes the layout so that nothing can be restored. The job may still save anew.
 fn lost(scene: &Scene, change: impl FnOnce(&mut Layout)) {
     let mut layout = Layout::read(&scene.layout());
     change(&mut layout);
@@ -41,7 +41,7 @@ fn lost(scene: &Scene, change: impl FnOnce(&mut Layout)) {
 }
 
 pub fn slot_changed(scene: &Scene) {
-    // The end in order put the newest revision into both slots.
+    // The end in order has put the newest revision into both slots.
     passed_over(scene, 2, |layout| layout.flip(layout.slot_at(0, layout.newest_slot(0)) + 100));
 }
 
@@ -62,7 +62,7 @@ pub fn data_changed(scene: &Scene) {
 }
 
 pub fn frame_changed(scene: &Scene) {
-    // Noise becomes but a little shorter.
+    // Compression makes noise only a little shorter.
     let sizes = Config { pool_bytes: Some(1 << 20), chunk_bytes: Some(256 << 10), ..small() };
     scene.save_with(1, &Config { compress: Compress::Zstd, ..sizes });
     changed(scene, 1, |layout| {
@@ -91,7 +91,7 @@ pub fn file_cut_short(scene: &Scene) {
         scene.save(1);
         lost(&scene, |layout| layout.bytes.truncate(length));
     }
-    // Anywhere behind: an error, or one of the two revisions, and never other bytes.
+    // A cut anywhere after that gives an error or one of the two revisions, and never other bytes.
     let mut random = fastrand::Rng::with_seed(7);
     let (mut whole_count, mut lost_count) = (0, 0);
     for _ in 0..60 {
@@ -144,13 +144,13 @@ pub fn hostile_manifest(scene: &Scene) {
         bytes[RUNS..][..8].copy_from_slice(&u64::MAX.to_le_bytes());
         layout.forge_manifest(0, 2, &bytes);
     });
-    // Every field, with numbers at the bounds: whatever comes, no panic and no memory without end.
+    // Every field of the manifest with numbers at the bounds: no value may cause a panic or endless memory.
     let scene = Scene::of("hostile_manifest");
     scene.save(1);
     let whole = Layout::read(&scene.layout());
     let manifest = whole.bytes[whole.manifest_range(0, 2)].to_vec();
     let (mut refused, mut forged) = (0, 0);
-    // What stands at its end says only how long things took.
+    // The profile at the end of a manifest has only durations.
     const PROFILE_BYTES: usize = 512;
     for at in (8..manifest.len() - PROFILE_BYTES - 7).step_by(8) {
         for value in [u64::MAX, 1 << 63, 1 << 40, u64::from(u32::MAX), 0] {
@@ -159,7 +159,7 @@ pub fn hostile_manifest(scene: &Scene) {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
             layout.forge_manifest(0, 2, &bytes);
             layout.write();
-            // A version of tomorrow ends the opening.
+            // A version of the future stops the opening.
             let Ok(session) = Session::open(Box::new(Solo), &scene.space(), small()) else {
                 forged += 1;
                 continue;
@@ -170,7 +170,7 @@ pub fn hostile_manifest(scene: &Scene) {
                     job.holds(1);
                     refused += 1;
                 }
-                // A name or a shape of someone else's, or a field that says nothing yet.
+                // The value makes another name or shape, or is in a field without a meaning yet.
                 _ => forged += 1,
             }
         }

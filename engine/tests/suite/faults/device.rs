@@ -14,15 +14,15 @@ pub enum Fault {
     /// Making a file that has bytes in it fails with this number of the system.
     Create(i32),
     Write(i32),
-    /// Only writes at these two offsets of a file.
+    /// Only writes at these two offsets of a file fail.
     WriteAt(i32, [u64; 2]),
     Sync(i32),
     Read(i32),
-    /// Only the next so many reads.
+    /// Only the next reads fail, this many.
     Reads(i32, u32),
     /// A bug: writing panics.
     Panic,
-    /// At most so many bytes at once.
+    /// A call writes or reads at most so many bytes.
     Short(usize),
 }
 

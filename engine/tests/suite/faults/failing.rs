@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A job saves revision 1; then, with `fault` on the row's rank (rank 0 if it names none), revision 2,
-/// and is told by `tell`. The memory is as it was; without the fault the job saves revision 3.
+/// A job saves revision 1. Then it saves revision 2 with `fault` on the row's rank, or on rank 0 if the row names none.
+/// `tell` returns the error. The memory must not have changed. Without the fault the job saves revision 3.
 fn failed_save(scene: &Scene, config: Config, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
     failed_save_at(scene, config, scene.row.rank.unwrap_or(0), &|| fault, tell);
 }
 
-/// As `failed_save`, with the fault on rank `failing`, as it is known after revision 1.
+/// As `failed_save`, with the fault on rank `failing`. `fault` is called after revision 1.
 fn failed_save_at(
     scene: &Scene,
     config: Config,
@@ -34,7 +34,7 @@ fn failed_save_at(
         if rank == failing {
             device.between.set(fault());
         }
-        // The rank that fails may know it at once; all learn of it in `tell`.
+        // The failing rank may know of the fault at once. All ranks get the error in `tell`.
         let _ = job.save(2);
         let told = tell(&mut job);
         scene.check(rank, &scene.row.call, &told);
@@ -52,7 +52,7 @@ fn of(stage: Stage) -> Config {
 
 fn by_wait(job: &mut Rank) -> Error {
     let told = job.session.wait().unwrap_err();
-    // Told once: the next wait has nothing to wait for.
+    // The error is reported once: the next wait has nothing to wait for.
     job.session.wait().unwrap();
     told
 }
@@ -85,7 +85,7 @@ pub fn disk_full_at_write(scene: &Scene) {
     failed_save(scene, of(Stage::Pool), Fault::Write(libc::ENOSPC), by_wait);
 }
 
-/// What is written last: until then all found room.
+/// The disk is full for the last write of a checkpoint, the root. All writes before it find room.
 pub fn disk_full_at_root(scene: &Scene) {
     let slots = || {
         let layout = Layout::read(&scene.layout());
@@ -127,7 +127,7 @@ pub fn io_error_told_at_close(scene: &Scene) {
     scene.comes_back(2, 1);
 }
 
-/// A sync fails while revision 2 is saved: nothing more is saved until the space is opened again.
+/// A sync fails while revision 2 is saved. Nothing more can be saved until the space is opened again.
 fn failed_sync(scene: &Scene, check: impl Fn(&str, usize, &Error) + Sync) {
     run(2, |rank, group| {
         let device = faulty(&scene.space(), true);
@@ -170,7 +170,7 @@ pub fn disk_full_at_layout(scene: &Scene) {
         device.between.set(Fault::Create(libc::ENOSPC));
         scene.check(rank, "checkpoint", &job.save(1).unwrap_err());
         job.holds(1);
-        // There is room again.
+        // The disk has room again.
         device.between.set(Fault::None);
         job.save(1).unwrap();
         job.session.close().unwrap();
@@ -186,7 +186,7 @@ pub fn portion_too_small(scene: &Scene) {
         job.session.close().unwrap();
     });
     run(2, |rank, group| {
-        // It leaves the portions there are as they are.
+        // With `portion_bytes` the job leaves existing portions as they are.
         let config = Config { portion_bytes: 1 << 20, ..small() };
         let mut job = Rank::new(rank, Session::open(group, &scene.space(), config).unwrap());
         assert_eq!(job.session.restore().unwrap().map(|back| back.revision), Some(1));
@@ -198,7 +198,7 @@ pub fn portion_too_small(scene: &Scene) {
         scene.check(rank, "checkpoint", &error);
         let numbers: Vec<u64> =
             error.to_string().split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
-        // The shard alone takes more than what is said to be available.
+        // The shard alone needs more than the available room that the message names.
         assert!(numbers.iter().any(|n| *n >= 1_600_000) && numbers.iter().any(|n| (1..1_600_000).contains(n)));
         assert!(memory == grown);
         job.holds(1);
@@ -211,7 +211,8 @@ pub fn portion_too_small(scene: &Scene) {
     scene.comes_back(2, 2);
 }
 
-/// What the message says is enough as `portion_bytes`, and 64 KiB less, to which portions are rounded, are not.
+/// The room that the message advises is enough as `portion_bytes`. Portions are rounded to 64 KiB, and 64 KiB less is
+/// not enough.
 pub fn first_shard_too_large(scene: &Scene) {
     let mut memory = vec![7.5_f64; 200_000];
     let mut open = |bytes| {
@@ -227,7 +228,7 @@ pub fn first_shard_too_large(scene: &Scene) {
     assert_eq!(job.session.restore().unwrap().map(|back| back.revision), None);
     drop(job);
     let Error::PortionTooSmall { room, needed, .. } = error else { panic!("{error}") };
-    // The two slots take 128 KiB, catalogues and what the portion is rounded to less.
+    // The two slots take 128 KiB; the catalogues and the rounding of the portion take less.
     assert!((2 * needed + (128 << 10)..2 * needed + (256 << 10)).contains(&room), "{needed} {room}");
     for (bytes, fits) in [(room - (64 << 10), false), (room, true)] {
         std::fs::remove_dir_all(scene.space()).unwrap();
@@ -250,7 +251,7 @@ fn grow(job: &mut Rank, memory: &mut Vec<f64>) {
     job.protect(region).unwrap();
 }
 
-/// All of a job's life in pieces of odd length.
+/// A job opens, restores, saves, and closes on a device that takes pieces of odd length.
 fn in_pieces(scene: &Scene, most: usize) {
     for step in [0, 1, 2] {
         let device = faulty(&scene.space(), true);
@@ -285,7 +286,7 @@ pub fn io_error_at_read(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
-/// The next `reads` fail of a job that comes back to `step`.
+/// The next `reads` reads of a job fail. It comes back to `step`.
 fn failing_reads(scene: &Scene, reads: u32, step: u64) {
     scene.save(1);
     let device = faulty(&scene.space(), true);
@@ -306,7 +307,7 @@ pub fn io_error_passes_at_read(scene: &Scene) {
     failing_reads(scene, 2, 2);
 }
 
-/// The first that is read of a revision is its manifest.
+/// A restore reads the manifest of a revision first.
 pub fn io_error_of_newest(scene: &Scene) {
     failing_reads(scene, 4, 1);
     what_could_not_be_read_is_kept();
@@ -317,7 +318,7 @@ fn put(session: &mut Session, number: u8) {
     session.put("buffer", &[number; 9000]).unwrap();
 }
 
-/// Revisions 1 and 2, full of their numbers.
+/// A space with the revisions 1 and 2, full of their numbers.
 fn two_buffers() -> (tempfile::TempDir, Config) {
     let (folder, config) = (tempfile::TempDir::new().unwrap(), Config { keep: 2, ..small() });
     let mut session = Session::open(Box::new(Solo), folder.path(), config.clone()).unwrap();
@@ -326,7 +327,8 @@ fn two_buffers() -> (tempfile::TempDir, Config) {
     (folder, config)
 }
 
-/// A `get` that passed it over let the next checkpoint push it out, though it was whole.
+/// Story: a `get` passed over a revision that it could not read. The next checkpoint pushed this revision out, though
+/// it was whole.
 fn what_could_not_be_read_is_kept() {
     let (folder, config) = two_buffers();
     let device = faulty(folder.path(), true);
@@ -341,7 +343,7 @@ fn what_could_not_be_read_is_kept() {
     session.close().unwrap();
 }
 
-/// Beside one that was damaged it was told as damage, and the program could push it out.
+/// Story: beside a damaged revision, an unreadable one was reported as damage, and the program could push it out.
 fn what_could_not_be_read_is_not_taken_for_read() {
     let (folder, config) = two_buffers();
     let layout = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -362,7 +364,7 @@ fn what_could_not_be_read_is_not_taken_for_read() {
     session.close().unwrap();
 }
 
-/// After a checkpoint, and after a restore alone.
+/// The disk fills after a checkpoint, or after a restore without one.
 pub fn disk_full_at_close(scene: &Scene) {
     for saves in [true, false] {
         let device = faulty(&scene.space(), true);
@@ -385,7 +387,7 @@ pub fn late_writer(scene: &Scene) {
     late.save(1).unwrap();
     late.session.wait().unwrap();
 
-    // The next run goes on without it, in a layout of its own.
+    // The next run goes on without the late job, in a layout of its own.
     let mut next = Rank::new(0, open());
     next.restores(1);
     filled(&mut next.state, 0, 20);
@@ -403,7 +405,7 @@ pub fn late_writer(scene: &Scene) {
     Rank::new(0, open()).restores(21);
 }
 
-/// A revision whose I/O thread panicked used to end while others still wrote for it, and the next one
+/// Story: an I/O thread panicked, and its revision ended while other threads still wrote for it. The next revision
 /// could get the same blocks.
 #[test]
 fn a_panic_in_an_io_thread_ends_one_revision_and_no_more() {

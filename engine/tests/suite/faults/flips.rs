@@ -5,7 +5,7 @@ use crate::support::{bytes::Layout, often};
 use mainstay_engine::{Config, ErrorKind, Session, Stage, group::Solo};
 use std::ops::Range;
 
-/// Names of the parts, and where they lie.
+/// Names and ranges of the parts of a layout file.
 fn parts(layout: &Layout) -> Vec<(&'static str, Range<usize>)> {
     let block = |at: usize| at..at + 4096;
     vec![

@@ -25,7 +25,7 @@ fn step(job: &mut Rank, element: ElementType) -> Region {
 
 fn follow(job: &mut Rank, name: &str, pointer: &Pointer) -> mainstay_engine::Result<()> {
     let pointer = pointer.clone();
-    // SAFETY: the scenes keep what it points to.
+    // SAFETY: the scenes keep the target of the pointer.
     job.session.follow(name, move |region| unsafe { region.at(pointer.load(Ordering::Relaxed).cast(), None) })
 }
 
@@ -53,7 +53,8 @@ pub fn follow_elsewhere(scene: &Scene) {
     });
 }
 
-/// Rank 1 has its pointer point `elsewhere`; `refused` is told, and once it points back all is well.
+/// On rank 1 the pointer points to `elsewhere`, and `refused` returns the error. Once it points back, the job saves
+/// again.
 fn refused_where(scene: &Scene, elsewhere: impl Fn(&mut Rank) -> *mut u64 + Sync, refused: impl Fn(&mut Rank) + Sync) {
     run(scene.row.rust, |rank, group| {
         let mut job = scene.open(rank, group);

@@ -11,7 +11,7 @@ use mainstay_engine::{
 use std::{fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
-/// A space, and the row that is staged on it.
+/// A space, and the row of the table that is staged on it.
 pub struct Scene {
     pub row: Row,
     pub folder: TempDir,
@@ -21,7 +21,7 @@ pub struct Scene {
 pub struct Rank {
     pub rank: usize,
     pub session: Session,
-    /// In one place for as long as the session.
+    /// The state does not move while the session is open.
     pub state: Box<State>,
 }
 
@@ -33,7 +33,7 @@ impl Scene {
     pub fn of(name: &str) -> Scene {
         let row = rows().into_iter().find(|row| row.name == name);
         let row = row.unwrap_or_else(|| panic!("{name} is no row of the table"));
-        // In memory: thousands of openings would otherwise wait for the disk's syncs.
+        // The folder is in memory: thousands of openings would otherwise wait for the syncs of a disk.
         Scene { row, folder: TempDir::new_in("/dev/shm").unwrap() }
     }
 
@@ -45,7 +45,7 @@ impl Scene {
         Arc::new(Disk::existing(&self.space()))
     }
 
-    /// The one layout file.
+    /// The only layout file.
     pub fn layout(&self) -> PathBuf {
         let mut files: Vec<_> = fs::read_dir(self.space()).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "mainstay"));
@@ -58,7 +58,7 @@ impl Scene {
         self.row.check(&self.space().display().to_string(), rank, call, error);
     }
 
-    /// The report of a restore that passed damage over.
+    /// Checks the report of a restore that passed over damage.
     #[track_caller]
     pub fn check_report(&self, restored: &Restored) {
         let report = restored.skipped.join("\n");
@@ -70,12 +70,12 @@ impl Scene {
         Rank::new(rank, Session::open(group, &self.space(), small()).unwrap())
     }
 
-    /// A job of `ranks` ranks that saves the revisions 1 and 2 and ends in order.
+    /// Runs a job of `ranks` ranks that saves the revisions 1 and 2 and ends in order.
     pub fn save(&self, ranks: usize) {
         self.save_with(ranks, &small());
     }
 
-    /// The same, with these settings.
+    /// The same with these settings.
     pub fn save_with(&self, ranks: usize, config: &Config) {
         run(ranks, |rank, group| {
             let mut job = Rank::new(rank, Session::open(group, &self.space(), config.clone()).unwrap());
@@ -87,7 +87,7 @@ impl Scene {
         });
     }
 
-    /// A job of `ranks` ranks finds `step`, bit for bit, and can go on.
+    /// A job of `ranks` ranks restores `step`, bit for bit, and can go on.
     pub fn comes_back(&self, ranks: usize, step: u64) {
         run(ranks, |rank, group| {
             let mut job = self.open(rank, group);
@@ -98,7 +98,7 @@ impl Scene {
         run(ranks, |rank, group| self.open(rank, group).restores(step + 10));
     }
 
-    /// What a job of `ranks` ranks that opens the space is told, by rank.
+    /// Checks the error that each of `ranks` ranks gets when the job opens the space.
     pub fn refused(&self, ranks: usize) {
         run(ranks, |rank, group| {
             let error = Session::open(group, &self.space(), small()).err();
@@ -127,7 +127,7 @@ impl Rank {
         assert!(*self.state == expected, "rank {} does not hold step {step}", self.rank);
     }
 
-    /// Comes back to `step`, bit for bit.
+    /// Restores `step`, bit for bit.
     #[track_caller]
     pub fn restores(&mut self, step: u64) -> Restored {
         filled(&mut self.state, self.rank, 99);

@@ -37,15 +37,16 @@ pub fn memory_at_a_taken_address(scene: &Scene) {
 pub fn memory_never_allocated(scene: &Scene) {
     let mut job = scene.open(0, Box::new(Solo));
     scene.check(0, "unprotect", &job.session.free("nothing").unwrap_err());
-    // What is protected was not allocated here either.
+    // The session has not allocated this protected memory either.
     job.session.free("field").unwrap_err();
     saves_all_the_same(scene, job);
 }
 
-/// Whole pages, a tenth of a MiB.
+/// The size of whole pages, a tenth of a MiB.
 const WIDE: usize = 25 * 4096;
 
-/// Has the system forget that pages of `memory` were written, as a device does that writes past the page tables.
+/// Makes the system forget that pages of `memory` were written. A device that writes past the page tables has the same
+/// effect.
 fn forget_writes(memory: *const u8) {
     #[repr(C)]
     #[derive(Default)]
@@ -76,13 +77,13 @@ fn forget_writes(memory: *const u8) {
         return_mask: WRITTEN,
         ..ScanArguments::default()
     };
-    // SAFETY: the arguments, and the room for what is found, outlive the call.
+    // SAFETY: the arguments, and the room for the result, outlive the call.
     let returned =
         unsafe { libc::ioctl(pagemap.as_raw_fd(), libc::_IOWR::<ScanArguments>(u32::from(b'f'), 16), &raw mut scan) };
     assert!(returned >= 0, "{}", io::Error::last_os_error());
 }
 
-/// A mapping of its own, given back at the end.
+/// A mapping of its own, unmapped at the end.
 struct Wide(*mut u8);
 
 impl Wide {
@@ -128,7 +129,7 @@ pub fn writes_untold(scene: &Scene) {
     wide.write(2);
     forget_writes(wide.0);
     scene.check(0, "checkpoint", &job.save(3).unwrap_err());
-    // Hashes decide now, and the program goes on.
+    // Mainstay compares hashes from now on, and the program goes on.
     job.save(3).unwrap();
     job.session.wait().unwrap();
     let mut saved = vec![0; WIDE];

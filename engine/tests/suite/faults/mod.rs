@@ -1,6 +1,6 @@
-//! The fault table of the project, `tests/faults.toml`, staged in Rust: a scenario for every row, by
-//! name. Each checks what is told, that the program's memory is as it was, that earlier revisions come
-//! back bit for bit, and that the job can go on when the fault is gone.
+//! The fault table of the project, `tests/faults.toml`, staged in Rust: a scenario for every row, by name. Each checks
+//! that the error is the one of the row and that the program's memory has not changed. Earlier revisions must come back
+//! bit for bit, and the job must be able to go on when the fault is gone.
 
 mod arguments;
 mod damage;
@@ -17,7 +17,7 @@ mod settings;
 mod table;
 mod together;
 
-/// A test for each scenario, and the list that is compared with the table.
+/// A test for each scenario, and the list of their names to compare with the table.
 macro_rules! scenarios {
     ($($module:ident: $($name:ident)*;)*) => {
         const SCENARIOS: &[&str] = &[$($(stringify!($name),)*)*];

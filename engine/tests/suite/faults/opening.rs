@@ -41,7 +41,7 @@ pub fn layout_is_foreign(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
-/// Changes the layout of a space with two revisions, has it refused, and undoes the change.
+/// Changes the layout of a space with two revisions, checks that the space is refused, and undoes the change.
 fn refused_while(scene: &Scene, change: impl Fn(&mut Layout)) {
     let whole = Layout::read(&scene.layout());
     let mut changed = whole.clone();
@@ -136,7 +136,7 @@ pub fn hostile_portion_table(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
-/// The row, of a rank that does not exist instead of rank 0.
+/// The row for a rank that does not exist instead of rank 0.
 fn without_rank(scene: &Scene) -> super::table::Row {
     let mut row = scene.row.clone();
     row.says.retain(|says| !says.contains("rank 0"));
@@ -184,7 +184,7 @@ pub fn in_use_by_this_program(scene: &Scene) {
     let mut first = scene.open(0, Box::new(Solo));
     first.save(1).unwrap();
     scene.refused(1);
-    // The first goes on as if nothing had been.
+    // The first session goes on undisturbed.
     first.save(2).unwrap();
     first.session.close().unwrap();
     scene.comes_back(1, 2);
@@ -192,7 +192,7 @@ pub fn in_use_by_this_program(scene: &Scene) {
 
 pub fn in_use_by_a_half_dead_job(scene: &Scene) {
     scene.save(2);
-    // What is left of the job: rank 1 and its lock.
+    // Rank 1 and its lock are left of the job.
     let alive = scene.disk().lock_file("lock").unwrap();
     assert_eq!(alive.try_lock(1).unwrap(), LockOutcome::Held);
     scene.refused(scene.row.rust);
@@ -200,7 +200,7 @@ pub fn in_use_by_a_half_dead_job(scene: &Scene) {
     scene.comes_back(2, 2);
 }
 
-/// Such a lock kept a job from starting, and nobody told by whom.
+/// Story: such a lock kept a job from starting, and no message named its holder.
 pub fn lock_read_by_another(scene: &Scene) {
     scene.save(1);
     let reader = fs::File::open(scene.space().join("lock")).unwrap();

@@ -10,7 +10,8 @@ use mainstay_engine::{
 };
 use std::{path::PathBuf, sync::Arc};
 
-/// A job whose rank `odd` protects other regions is refused, its memory as it was, and the next comes back.
+/// Rank `odd` protects other regions than before. The job is refused, its memory does not change, and the next job
+/// comes back.
 fn refused(scene: &Scene, odd: usize, change: impl Fn(&mut Rank) + Sync) {
     let ranks = scene.row.rust;
     scene.save(ranks);
@@ -27,7 +28,7 @@ fn refused(scene: &Scene, odd: usize, change: impl Fn(&mut Rank) + Sync) {
     scene.comes_back(ranks, 2);
 }
 
-/// `step` anew, as something else.
+/// Protects `step` anew with another name, type, or shape.
 fn protect_step(job: &mut Rank, name: &str, element: ElementType, shape: &[u64]) {
     let _ = job.session.unprotect(name);
     let memory = Box::leak(Box::new([50_u64; 2]));
@@ -76,7 +77,7 @@ pub fn fewer_ranks(scene: &Scene) {
     other_ranks(scene);
 }
 
-/// Rank `rank` has the rows 0..2, or 3..6, of a global array; or others, where `odd` gives them.
+/// Rank 0 has the rows 0..2 of a global array, and rank 1 the rows 3..6, unless `odd` gives others.
 fn protect_rows(job: &mut Rank, rows: u64, odd: &[[u64; 2]; 2]) {
     let [from, to] = odd[job.rank];
     // Leaked: it outlives everything.
@@ -143,7 +144,7 @@ pub fn shard_out_of_sight(scene: &Scene) {
     run(2, |rank, group| drop(open(group, rank, node(rank)).restores(2)));
 }
 
-/// A job of one rank, with the globals of this program.
+/// Runs a job of one rank with the globals of this program.
 #[track_caller]
 fn with_globals(scene: &Scene, work: impl Fn(&mut Rank) + Sync) {
     run(1, |rank, group| {

@@ -8,7 +8,7 @@ fn file(scene: &Scene) -> PathBuf {
     scene.folder.path().join("mainstay.toml")
 }
 
-/// The settings of a program in the scene's folder are refused.
+/// Mainstay refuses the settings of a program in the scene's folder.
 fn refused(scene: &Scene, variables: &[(&str, &str)]) {
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.into())).collect();
     let surroundings = Surroundings { directory: scene.folder.path().to_owned(), variables };

@@ -15,7 +15,7 @@ pub struct Row {
     pub rust: usize,
     pub c: usize,
     pub python: Option<usize>,
-    /// Of rows that the crate of objects stages.
+    /// The number of ranks of rows that the crate of objects stages.
     pub objects: Option<usize>,
 }
 
@@ -30,7 +30,7 @@ pub fn rows() -> Vec<Row> {
     toml::from_str::<Table>(&text).unwrap().row
 }
 
-/// The name of a status as C has it.
+/// The name of a status in C.
 pub fn status(kind: ErrorKind) -> String {
     let mut name = String::new();
     for c in format!("{kind:?}").chars() {
@@ -43,7 +43,7 @@ pub fn status(kind: ErrorKind) -> String {
 }
 
 impl Row {
-    /// What rank `rank` was told must be what the row says, at the call that it says.
+    /// Checks the error of rank `rank` at `call` against the row.
     #[track_caller]
     pub fn check(&self, space: &str, rank: usize, call: &str, error: &Error) {
         let message = error.to_string();
@@ -91,7 +91,7 @@ fn rows_are_well_formed() {
         assert!(names.insert(row.name.clone()), "{} stands twice in the table", row.name);
         assert!(calls.contains(&row.call.as_str()), "{}: no call {}", row.name, row.call);
         assert!(row.status == "OK" || statuses.contains(&row.status), "{}: no status {}", row.name, row.status);
-        // What, where, what to do.
+        // The row names the fault, its place, and the remedy.
         assert!(row.status == "OK" || row.says.len() >= 2, "{}: says too little", row.name);
         assert!(
             !row.fault.is_empty() && row.rust + row.c + row.python.unwrap_or(0) + row.objects.unwrap_or(0) > 0,
@@ -99,7 +99,7 @@ fn rows_are_well_formed() {
             row.name
         );
     }
-    // The others need a peer that dies (the kill tests), a bug, and a rank that waits for others to die.
+    // The other kinds need a peer that dies (the kill tests), a bug, or a rank that waits for others to die.
     for kind in ErrorKind::ALL {
         let elsewhere = matches!(kind, ErrorKind::GroupFailed | ErrorKind::Internal | ErrorKind::NotNeeded);
         assert!(elsewhere || rows().iter().any(|row| row.status == status(kind)), "no row has {kind:?}");

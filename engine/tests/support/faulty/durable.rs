@@ -1,20 +1,20 @@
-//! What is sure to be on the medium, and what may be: the images that a loss of power can leave.
+//! The durable and the unsynced data of a medium: the images that a loss of power can leave.
 
 use super::{Change, Files, Operation};
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-/// What a device may tear a write at.
+/// The unit in which a device may tear a write.
 const SECTOR: usize = 512;
 
-/// What becomes of the operations that were not synced.
+/// The fate of the operations that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     Nothing,
     Everything,
-    /// Nothing but a part of the last write.
+    /// Only a part of the last write is kept.
     FirstHalfOfLastKept,
     SecondHalfOfLastKept,
-    /// Each is kept, lost or torn, as the seed says: later ones may be kept while earlier ones are lost.
+    /// Each operation is kept, lost or torn, from the seed: later ones may be kept while earlier ones are lost.
     Seeded(u64),
 }
 
@@ -23,7 +23,7 @@ pub struct Durable {
     sure: Files,
     writes: VecDeque<Pending>,
     names: Vec<Operation>,
-    /// Syncs do nothing: to see that the tests notice.
+    /// Syncs do nothing. This shows that the tests notice missing syncs.
     pub deaf: bool,
 }
 
@@ -36,7 +36,7 @@ struct Pending {
     at: u64,
     bytes: Arc<[u8]>,
     synced: bool,
-    /// Its process has ended: whoever syncs the file makes it durable.
+    /// The writer's process has ended: a sync of the file by any process makes the write durable.
     orphaned: bool,
 }
 
@@ -56,7 +56,7 @@ impl Durable {
         self.writes.iter_mut().filter(|write| write.by == by).for_each(|write| write.orphaned = true);
     }
 
-    /// Higher than every number of a file or handle in it.
+    /// A number higher than every number of a file or handle in it.
     pub(super) fn unused_number(&self) -> u64 {
         let handles = self.writes.iter().map(|write| write.handle);
         handles.chain(self.sure.numbers()).max().unwrap_or(0) + 1
@@ -86,7 +86,7 @@ impl Durable {
             Change::Sync { file, handle } if !self.deaf => {
                 let covered = |write: &&mut Pending| write.handle == *handle || (write.orphaned && write.file == *file);
                 self.writes.iter_mut().filter(covered).for_each(|write| write.synced = true);
-                // Only from the front: an earlier write must never come to lie over a later one.
+                // Only from the front: an earlier write must never overwrite a later one.
                 let first_unsure = self.writes.iter().position(|write| !write.synced).unwrap_or(self.writes.len());
                 for write in self.writes.drain(..first_unsure) {
                     self.sure.write(write.file, write.at, &write.bytes);
@@ -150,14 +150,14 @@ fn kept(loss: Loss, write: &Pending, is_last: bool) -> Range<usize> {
     }
 }
 
-/// Depends on the writer's own order alone, so that threads do not change what a seed does.
+/// Depends on the order of a writer's own operations alone, so threads do not change the result of a seed.
 fn draw(seed: u64, by: u64, nth: u64) -> fastrand::Rng {
     let mut random = fastrand::Rng::with_seed(seed ^ by.rotate_left(32) ^ nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.u64(..);
     random
 }
 
-/// Does to the names what `change` says, as far as what it needs is there.
+/// Applies `change` to the names, if the files that it needs are there.
 pub(super) fn rename_in(files: &mut Files, change: &Change) {
     match change {
         Change::Create { name, file, .. } => drop(files.names.insert(name.clone(), *file)),

@@ -10,7 +10,7 @@ pub struct Files {
     contents: BTreeMap<usize, Contents>,
 }
 
-/// Blocks that are not there are zeros.
+/// Missing blocks are zeros.
 #[derive(Clone, Default)]
 struct Contents {
     bytes: u64,
@@ -30,7 +30,7 @@ impl Files {
         self.contents.get(&file).map_or(0, |contents| contents.bytes)
     }
 
-    /// Returns how many bytes there were.
+    /// Returns the number of bytes that were read.
     pub fn read(&self, file: usize, at: u64, buffer: &mut [u8]) -> usize {
         let Some(contents) = self.contents.get(&file) else { return 0 };
         let bytes = (contents.bytes.saturating_sub(at)).min(buffer.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! Holds back what the ranks of one job write, from some moment until it is opened.
+//! Holds back the writes of one job's ranks, from some moment until the gate is opened.
 
 use super::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -40,7 +40,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Whether the job counts as dead for the others.
+    /// Whether the others count the job as dead.
     pub fn was_closed(&self) -> bool {
         lock(&self.state).0 != State::NeverClosed
     }

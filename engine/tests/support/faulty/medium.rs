@@ -1,4 +1,4 @@
-//! The medium: what the jobs of a test write to, one after the other.
+//! The medium: the jobs of a test write to it, one after the other.
 
 use super::{Durable, Files, Loss, View, durable::rename_in, lock};
 use std::{
@@ -23,7 +23,7 @@ pub enum Change {
         file: usize,
         handle: u64,
     },
-    /// A sync that failed and dropped what it was to save.
+    /// A sync that failed and dropped the writes that it had to save.
     Forget {
         handle: u64,
     },
@@ -45,7 +45,7 @@ pub struct Operation {
     pub change: Change,
 }
 
-/// What is done on several media, in one order: which of them each operation was done on.
+/// The operations on several media, in one order: the index of the medium of each.
 #[derive(Clone, Default)]
 pub struct Journal(Arc<Mutex<Vec<usize>>>);
 
@@ -65,13 +65,13 @@ pub struct Medium {
 }
 
 pub(super) struct Shared {
-    /// What everyone sees as long as the power stays on.
+    /// The state that everyone sees as long as the power stays on.
     pub(super) live: Files,
     durable: Durable,
     log: Vec<Operation>,
-    /// Where its operations are noted beside those of others, and as which medium.
+    /// The journal that records its operations beside those of other media, and its index there.
     journal: Option<(Journal, usize)>,
-    /// Which handle on the lock file has locked a byte.
+    /// The handle on the lock file that has locked a byte.
     pub(super) locks: BTreeMap<u64, u64>,
     pub(super) has_locks: bool,
     next: u64,
@@ -90,7 +90,7 @@ impl Medium {
         medium
     }
 
-    /// After the death of all jobs: what was not synced is still there, and still not synced.
+    /// The medium after the death of all jobs: unsynced data is still there, and still not synced.
     pub fn resume(durable: Durable, has_locks: bool) -> Medium {
         let durable = durable.orphaned();
         let live = durable.image(Loss::Nothing);
@@ -100,7 +100,7 @@ impl Medium {
         Medium { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// The power fails. What still runs keeps the old medium, which nobody will see again.
+    /// The power fails. Processes that still run keep the old medium, which nobody will see again.
     pub fn lose_power(&self, loss: Loss) -> Medium {
         let shared = self.lock();
         Self::resume(Durable::of(shared.durable.image(loss)), shared.has_locks)
@@ -156,7 +156,7 @@ impl Shared {
                 rename_in(&mut self.live, &operation.change);
             }
             Change::Write { file, at, bytes, .. } => self.live.write(*file, *at, bytes),
-            // Whoever reads past the cache sees that it is gone.
+            // A read past the cache shows that the data is gone.
             Change::Forget { .. } => self.live = self.durable.image(Loss::Nothing),
             change => rename_in(&mut self.live, change),
         }

@@ -1,9 +1,8 @@
-//! A device in memory that fails as real ones do: it can be killed after any operation, forget,
-//! tear and reorder what was not synced, fail or shorten single operations, hold a job's writes
-//! back, and be without locks.
+//! A device in memory that fails as real ones do. It can be killed after any operation. It can forget, tear and reorder
+//! unsynced writes, fail or shorten single operations, hold a job's writes back, and be without locks.
 //!
-//! A `Medium` is what outlives jobs; each rank of a job works on it through a `View` of its own,
-//! where its faults are set. `Durable` knows what a loss of power may leave.
+//! A `Medium` outlives jobs. Each rank of a job works on it through a `View` of its own, which also sets its faults.
+//! `Durable` knows the images that a loss of power may leave.
 
 mod durable;
 mod files;

@@ -1,4 +1,4 @@
-//! A rank whose view has died says nothing more to the others, as a killed process does not.
+//! A rank with a dead view sends nothing more to the others, as a killed process does not.
 
 use super::View;
 use mainstay_engine::{

@@ -1,4 +1,4 @@
-//! How one rank sees the medium, and what goes wrong for it.
+//! One rank's view of the medium, with its faults.
 
 use super::{Change, Gate, Medium, Operation, lock};
 use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, NewFile};
@@ -12,12 +12,12 @@ const SECTOR: usize = 512;
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// What goes wrong with one operation.
+/// The fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     Io,
     Full,
-    /// For a sync: it fails, drops what it was to save, and the next one succeeds.
+    /// For a sync: it fails, drops its writes, and the next one succeeds.
     Forgets,
 }
 
@@ -39,11 +39,11 @@ struct Plan {
     short_writes: bool,
 }
 
-/// What an operation that was let through has to expect.
+/// The outcome of an operation that was let through.
 struct Pass {
     nth: u64,
     failure: Option<Failure>,
-    /// It is the last one: of a write, only a part is done.
+    /// The last operation of the rank: only a part of a write is done.
     last: bool,
     short: bool,
 }
@@ -62,12 +62,12 @@ impl View {
         lock(&self.plan).dead
     }
 
-    /// Dead from now on: no operation does anything.
+    /// The view is dead from now on: no operation does anything.
     pub fn kill(&self) {
         lock(&self.plan).dead = true;
     }
 
-    /// Its process has ended: what it wrote last is durable once any other has synced the file.
+    /// Its process has ended: its last writes become durable once any other process has synced the file.
     pub fn ends(&self) {
         self.medium.lock().end_process(self.id);
     }
@@ -90,7 +90,7 @@ impl View {
         plan.failures.insert(nth, failure);
     }
 
-    /// All failures that were asked for have happened.
+    /// Whether all failures that were asked for have happened.
     pub fn has_failed(&self) -> bool {
         lock(&self.plan).failures.is_empty()
     }
@@ -121,7 +121,7 @@ impl View {
         Ok(pass)
     }
 
-    /// Does `change` unless something goes wrong.
+    /// Does `change` unless a fault is planned.
     fn change(&self, change: impl FnOnce() -> Change) -> io::Result<()> {
         let pass = self.enter()?;
         match pass.failure {
@@ -130,7 +130,7 @@ impl View {
             Some(_) => Err(io::Error::from_raw_os_error(EIO)),
             None => {
                 let (mut shared, change) = (self.medium.lock(), change());
-                // Looked at only now: another job may have come before while this one was held back.
+                // The names are checked only now, because another job may have run while this one was held back.
                 match &change {
                     Change::Create { name, .. } if shared.live.names.contains_key(name) => {
                         return Err(io::ErrorKind::AlreadyExists.into());
@@ -159,7 +159,7 @@ impl fmt::Debug for View {
     }
 }
 
-/// The device that a session is given.
+/// The device for a session.
 #[derive(Debug)]
 pub struct Faulty(pub Arc<View>);
 
@@ -184,14 +184,14 @@ impl Faulty {
 
 impl Device for Faulty {
     fn path(&self) -> String {
-        // Tests run side by side, and their pools lie in one directory: no job's space is another's.
+        // Tests run side by side with their pools in one directory: no two jobs may have the same space.
         format!("/faulty/{:p}", Arc::as_ptr(&self.0.medium.shared))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.alive()?;
         let shared = self.0.medium.lock();
-        // Not among the names, so that no loss of power takes it away.
+        // The lock is not among the names, so no loss of power removes it.
         let locks = (!shared.locks.is_empty()).then(|| "lock".to_owned());
         Ok(shared.live.names.keys().cloned().chain(locks).collect())
     }
