@@ -138,10 +138,10 @@ impl Inner {
         let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
         let mut sites = Vec::new();
         for index in lacking {
-            self.levels.at_mut(index).lacks.retain(|key| *key != newest.key);
+            self.levels.at_mut(index).history.lacks.retain(|key| *key != newest.key);
             match self.sites_again(entry, index, &shards, &size) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
-                Err(error) => self.levels.at_mut(index).unsaved = Some(Err(error)),
+                Err(error) => self.levels.at_mut(index).history.unsaved = Some(Err(error)),
                 Ok(found) => sites.push((index, shards.clone(), found)),
             }
         }

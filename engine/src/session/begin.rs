@@ -205,7 +205,7 @@ impl Inner {
         self.levels.iter_mut().for_each(Level::forget_fetched);
         self.remark_unsaved(&entry);
         let previous = told.untold(self.epoch.group.with(&entry));
-        self.levels.nearest_mut().failing.because(&previous);
+        self.levels.nearest_mut().history.failing.because(&previous);
         previous?;
         self.program.due.same_steps(all.step)?;
         if all.not_ready.is_set() {
@@ -241,7 +241,7 @@ impl Inner {
         let again = |level: &Level, grows| pool.clone().and_then(|()| level.allocate(sizes, &level.complete, grows));
         let found = level.agree_on_room(&self.epoch, &agreed.entry, room, facts, sizes, &again);
         if let Err(error) = &found {
-            level.failing.again(&Err(error.clone()));
+            level.history.failing.again(&Err(error.clone()));
         }
         let nearest = found?.swap_remove(0);
         Ok(TakenRoom { nearest, feeds: self.take_farther_room(plan, rooms, &agreed.entry)? })

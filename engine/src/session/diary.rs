@@ -149,16 +149,16 @@ impl Diary {
                 }));
             }
             noted.complete = complete;
-            let failures = level.failing.failures();
+            let failures = level.history.failing.failures();
             if failures.in_a_row > noted.failures {
                 let (in_a_row, why) = (failures.in_a_row, failures.why.clone());
                 self.note(Event::Failed { level: kind, in_a_row, why });
             }
             noted.failures = failures.in_a_row;
-            if level.passed_over > noted.passed_over {
-                self.note(Event::PassedOver { level: kind, times: level.passed_over });
+            if level.history.passed_over > noted.passed_over {
+                self.note(Event::PassedOver { level: kind, times: level.history.passed_over });
             }
-            noted.passed_over = level.passed_over;
+            noted.passed_over = level.history.passed_over;
         }
         self.levels = noted;
         // Facts are still needed for revisions that a level keeps or that are on their way.

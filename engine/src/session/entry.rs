@@ -152,11 +152,11 @@ impl Inner {
         let has_failed = failed.is_set() || previous.is_err();
         if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
             nearest.complete = nearest.complete_with(Some(key), ranks);
-            nearest.failing.is_over();
+            nearest.history.failing.is_over();
             self.report.iter().for_each(|report| report.complete(key));
         }
         if has_failed {
-            nearest.failing.again(&previous);
+            nearest.history.failing.again(&previous);
         }
         // Remove old layouts here too: a job may take only one checkpoint. A call that begins one checks for new holds
         // first.
@@ -205,7 +205,7 @@ impl Inner {
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
         let same = same_level(told.all.level);
         let previous = if call == Call::Restore { Ok(()) } else { told.previous(group) };
-        self.levels.nearest_mut().failing.because(&previous);
+        self.levels.nearest_mut().history.failing.because(&previous);
         let told = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
         Ok((entry, told))
     }

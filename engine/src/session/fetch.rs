@@ -202,15 +202,15 @@ impl Search {
                 let (in_sight, beside) =
                     (self.in_sight(levels, rank), self.beside(levels, rank, |shard| self.tells_of(rank, shard)));
                 let home = levels.at_mut(self.home);
-                (home.told_of, home.in_sight, home.beside) = (Some(told_of), in_sight, beside);
+                (home.search.told_of, home.search.in_sight, home.search.beside) = (Some(told_of), in_sight, beside);
                 return Ok(Ok(()));
             }
             let all = (0..self.spots.len()).map(|shard| (shard, shard, None)).collect();
             if !self.take(group, post, levels, all, flaws)? {
                 let beside = self.beside(levels, rank, |shard| shard == rank);
                 let level = levels.at_mut(self.home);
-                level.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
-                level.beside = beside;
+                level.search.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
+                level.search.beside = beside;
                 return Ok(Ok(()));
             }
         }
@@ -225,7 +225,7 @@ impl Search {
         levels: &mut Levels,
         flaws: &mut Flaws,
     ) -> Result<bool> {
-        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).wanted));
+        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).search.wanted));
         let told: Vec<WantedShards> = gather(group, &mine)?;
         let of_rank = |(rank, shards): (usize, WantedShards)| {
             shards.into_iter().map(move |(shard, items)| (rank, shard as usize, Some(items)))
@@ -314,10 +314,10 @@ impl Search {
                 Ok(Ok(came)) => {
                     match came {
                         Came::Parts(parts) => {
-                            home.parts.push(*parts);
+                            home.search.parts.push(*parts);
                             continue;
                         }
-                        Came::Whole(lying) => home.fetched.push(lying),
+                        Came::Whole(lying) => home.search.fetched.push(lying),
                         Came::Here(_) => {}
                     }
                     self.got.insert(want.shard, want.spot);
@@ -360,9 +360,9 @@ impl Search {
             let read = portion.read_manifest(&kept.entry);
             (shard, spot, read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())))
         };
-        let whole = level.told_of.iter().flatten().chain(&level.fetched).map(whole);
-        let beside = level.beside.iter().map(|it| (it.kept.entry.shard as usize, it.spot, it.verify()));
-        let parts = level.parts.iter().map(|it| (it.entry.shard as usize, it.spot, it.verify()));
+        let whole = level.search.told_of.iter().flatten().chain(&level.search.fetched).map(whole);
+        let beside = level.search.beside.iter().map(|it| (it.kept.entry.shard as usize, it.spot, it.verify()));
+        let parts = level.search.parts.iter().map(|it| (it.entry.shard as usize, it.spot, it.verify()));
         let flawed = |(shard, spot, read): (usize, usize, Result<()>)| {
             let flaws =
                 split_flaws(read).map_or_else(|error| Some(Flaws::unread(error.to_string())), |read| read.err());

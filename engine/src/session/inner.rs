@@ -189,7 +189,7 @@ impl Inner {
         let is_told = self.levels.iter().nth(1).is_none();
         for level in self.levels.iter_mut().filter(|_| !is_told) {
             let newest = level.complete.first().map(|complete| complete.key.number);
-            if let Some(shout) = level.failing.shout(level.kind, newest) {
+            if let Some(shout) = level.history.failing.shout(level.kind, newest) {
                 remark(self.epoch.group.rank(), &shout);
             }
         }

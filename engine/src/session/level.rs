@@ -58,7 +58,6 @@ pub(super) struct Level {
     pub(super) hurt: Vec<Option<Hurt>>,
     /// Slots that are damaged, or were torn by a crash: the two look alike.
     pub(super) torn: Vec<String>,
-    pub(super) last: Option<Record>,
     pub(super) kind: LevelKind,
     pub(super) writers: Writers,
     pub(super) every: u32,
@@ -72,17 +71,7 @@ pub(super) struct Level {
     pub(super) fed: Vec<(RevisionKey, [u8; 16])>,
     /// The revision on its way to this level, until all ranks know the outcome; the same on all of them.
     pub(super) under_feed: Option<RevisionKey>,
-    /// How often this level was busy at its turn.
-    pub(super) passed_over: u64,
-    /// The newest revisions that it lacks for that reason, the newest last; the same on all ranks.
-    pub(super) lacks: Vec<RevisionKey>,
-    /// Consecutive failures to save here.
-    pub(super) failing: FailureStreak,
-    /// A revision was not saved here, and the program does not know yet. Set on all ranks together, with the failure of
-    /// this rank.
-    pub(super) unsaved: Option<Result<()>>,
-    /// The last remark to the user about a revision that was not saved here. It is not repeated.
-    pub(super) remarked: Option<String>,
+    pub(super) history: History,
     /// The settings as they apply to this level.
     pub(super) config: Config,
     pub(super) domain: Domain,
@@ -99,6 +88,35 @@ pub(super) struct Level {
     /// On a copy: the revision that was sent last to this rank's holder, and its contents, if unchanged blocks are not
     /// sent again.
     pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
+    pub(super) search: Search,
+    /// This rank's shard, while it is saved here again.
+    pub(super) mending: Option<Arc<Shard>>,
+    /// Whether the file system has locks. Without them, a job that seems dead may still write to its portions.
+    pub(super) locks_work: bool,
+    pub(super) locks: Arc<Locks>,
+}
+
+/// The level's past: revisions that it lacks, and failures.
+#[derive(Default)]
+pub(super) struct History {
+    /// How often this level was busy at its turn.
+    pub(super) passed_over: u64,
+    /// The newest revisions that it lacks for that reason, the newest last; the same on all ranks.
+    pub(super) lacks: Vec<RevisionKey>,
+    /// Consecutive failures to save here.
+    pub(super) failing: FailureStreak,
+    /// A revision was not saved here, and the program does not know yet. Set on all ranks together, with the failure of
+    /// this rank.
+    pub(super) unsaved: Option<Result<()>>,
+    /// The last remark to the user about a revision that was not saved here. It is not repeated.
+    pub(super) remarked: Option<String>,
+    /// The last revision that this rank saved here.
+    pub(super) last: Option<Record>,
+}
+
+/// The state of one restore: the shards that ranks report and send each other. The next checkpoint forgets it.
+#[derive(Default)]
+pub(super) struct Search {
     /// Shards from copies or other ranks, for the restore under way.
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards that this rank reports to the others, if shards are searched on several levels or copies.
@@ -113,11 +131,6 @@ pub(super) struct Level {
     pub(super) wanted: Mutex<WantedShards>,
     /// The facts about shards that all ranks exchanged, kept until the wanted items come.
     pub(super) told: Mutex<Option<ToldShards>>,
-    /// This rank's shard, while it is saved here again.
-    pub(super) mending: Option<Arc<Shard>>,
-    /// Whether the file system has locks. Without them, a job that seems dead may still write to its portions.
-    pub(super) locks_work: bool,
-    pub(super) locks: Arc<Locks>,
 }
 
 /// The layout for new revisions.
@@ -243,16 +256,16 @@ impl Level {
 
     /// Notes that the level was busy at its turn, and that `key` passed it over.
     pub(super) fn pass_over(&mut self, key: RevisionKey) {
-        self.passed_over += 1;
-        if self.lacks.len() == LACKS_MAX {
-            self.lacks.remove(0);
+        self.history.passed_over += 1;
+        if self.history.lacks.len() == LACKS_MAX {
+            self.history.lacks.remove(0);
         }
-        self.lacks.push(key);
+        self.history.lacks.push(key);
     }
 
     /// The revisions that passed the level over and have not come since.
     pub(super) fn lacking(&self) -> impl Iterator<Item = RevisionKey> {
-        self.lacks.iter().copied().filter(|key| !self.has(*key))
+        self.history.lacks.iter().copied().filter(|key| !self.has(*key))
     }
 
     /// Whether the level is a copy of the one before it.
@@ -324,15 +337,15 @@ impl Level {
     /// The shard of `rank` in `candidate`: the one that another rank sent, or else one that this rank sees here.
     pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let is_wanted = |kept: &Arc<Kept>| kept.key() == candidate.key && kept.entry.shard == rank;
-        let fetched = self.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
+        let fetched = self.search.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
         fetched.or_else(|| self.stored(rank, candidate))
     }
 
     /// Drops the shards and parts that were brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
-        (self.fetched, self.told_of, self.in_sight) = (Vec::new(), None, Vec::new());
-        (self.beside, self.parts) = (Vec::new(), Vec::new());
-        (self.wanted, self.told) = (Mutex::default(), Mutex::default());
+        (self.search.fetched, self.search.told_of, self.search.in_sight) = (Vec::new(), None, Vec::new());
+        (self.search.beside, self.search.parts) = (Vec::new(), Vec::new());
+        (self.search.wanted, self.search.told) = (Mutex::default(), Mutex::default());
     }
 
     /// The portion of the shard in the layout, if this rank sees it.

@@ -198,7 +198,7 @@ impl Level {
     ) -> Result<Option<Vec<Allocation>>> {
         if told.busy.is_set() {
             self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
-            if self.passed_over == 1 {
+            if self.history.passed_over == 1 {
                 let (level, number) = (self.kind.name(), epoch.next_number);
                 let why =
                     format!("the level {level} is busy: revision {number} passes it over, as may others after it");
@@ -225,8 +225,8 @@ impl Level {
             Err(error @ Error::GroupFailed { .. }) => Err(error),
             Err(error) => {
                 let unsaved = Err(error);
-                self.failing.again(&unsaved);
-                self.unsaved = Some(unsaved);
+                self.history.failing.again(&unsaved);
+                self.history.unsaved = Some(unsaved);
                 Ok(None)
             }
         }

@@ -76,8 +76,8 @@ impl Inner {
         let mut unsaved = Ok(());
         for level in self.levels.iter_mut().filter(|level| asked(level)) {
             // The ranks agree on all levels, even after an error, to stay together.
-            let told = level.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
-            level.failing.because(&told);
+            let told = level.history.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
+            level.history.failing.because(&told);
             unsaved = unsaved.and(told);
         }
         self.tell();
@@ -89,14 +89,14 @@ impl Inner {
     pub(super) fn remark_unsaved(&mut self, entry: &Entered) {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
-            let Some(mine) = level.unsaved.take() else { continue };
+            let Some(mine) = level.history.unsaved.take() else { continue };
             let told = agree(group, mine);
-            level.failing.because(&told);
+            level.history.failing.because(&told);
             let Err(error) = told else { continue };
             let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
-            if level.remarked.as_ref() != Some(&told) {
+            if level.history.remarked.as_ref() != Some(&told) {
                 remark(group.rank(), &told);
-                level.remarked = Some(told);
+                level.history.remarked = Some(told);
             }
         }
     }
@@ -188,7 +188,7 @@ impl Inner {
         };
         let is_safe = self.program.begun.is_none()
             && self.levels.families().into_iter().any(stays_whole)
-            && self.levels.iter().all(|level| level.unsaved.is_none())
+            && self.levels.iter().all(|level| level.history.unsaved.is_none())
             // Another rank of this node may already have removed levels that do not stay.
             && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
@@ -296,7 +296,7 @@ impl Level {
             // The attempt has ended, so this does not wait.
             let _ = self.settle();
         }
-        self.last
+        self.history.last
     }
 
     /// Marks the end of the current portion in order. Does so also for portions taken over from a job that has
@@ -325,12 +325,12 @@ impl Level {
         let ended = self.saving.take();
         let key = ended.as_ref().and_then(Attempt::key);
         if told.failed.is_set() || !told.under_way.is_so() {
-            self.failing.again(&mine);
-            self.unsaved = Some(mine);
+            self.history.failing.again(&mine);
+            self.history.unsaved = Some(mine);
             // The holder's copy of the last revision may be unreadable, so the next revision is sent whole.
             self.sent = None;
         } else {
-            self.failing.is_over();
+            self.history.failing.is_over();
             if let Some(Attempt::Copying(copying)) = &ended {
                 self.sent = copying.sent();
             }
@@ -350,7 +350,7 @@ impl Level {
             Some(Attempt::Copying(copying)) => copying.failure(),
             Some(Attempt::Running(saving)) => {
                 let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
+                self.history.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
                 Ok(())
             }
         }

@@ -267,9 +267,9 @@ impl Telling {
             complete: self.saved_on(level),
             copies: Vec::new(),
             under_way: Some(level.under_way()).filter(|number| *number > 0),
-            passed_over: level.passed_over,
+            passed_over: level.history.passed_over,
             lacks: lacks_of(level),
-            failures: level.failing.failures().clone(),
+            failures: level.history.failing.failures().clone(),
         }
     }
 }

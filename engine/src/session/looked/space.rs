@@ -4,9 +4,8 @@ use super::{
     super::{
         domain::Domain,
         epoch::same_id,
-        failing::FailureStreak,
         holds::Holds,
-        level::{Current, Level, LevelKind, Mends, Writers},
+        level::{Current, History, Level, LevelKind, Mends, Search, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -61,17 +60,17 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, feeds, device, back, config, joint, .. } = old;
-        let Level { passed_over, lacks, failing, remarked, .. } = old;
+        let Level { kind, every, feeds, device, back, config, joint, history, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Other ranks write these portions from now on.
-        drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
+        drop((old.current, old.others, old.search));
         let writers = Writers::Holders(holders);
         let wanted = Wanted { kind, writers, every, has_others: true, feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
-        Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
+        let history = History { last: None, unsaved: None, ..history };
+        Ok(Level { history, ..looked.take_over(group, lineage)? })
     }
 
     /// The place of the level; `None` for a copy.
@@ -181,7 +180,6 @@ impl Looked {
             damage: sight.damage,
             hurt: sight.hurt,
             torn: sight.torn,
-            last: None,
             kind,
             writers,
             every,
@@ -190,11 +188,7 @@ impl Looked {
             feeds,
             fed: Vec::new(),
             under_feed: None,
-            passed_over: 0,
-            lacks: Vec::new(),
-            failing: FailureStreak::default(),
-            unsaved: None,
-            remarked: None,
+            history: History::default(),
             config,
             domain,
             device,
@@ -202,13 +196,7 @@ impl Looked {
             joint,
             doubted: None,
             sent: None,
-            fetched: Vec::new(),
-            told_of: None,
-            in_sight: Vec::new(),
-            beside: Vec::new(),
-            parts: Vec::new(),
-            wanted: Mutex::default(),
-            told: Mutex::default(),
+            search: Search::default(),
             mending: None,
             locks_work,
             locks,
