@@ -58,7 +58,7 @@ impl Inner {
             match made {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => {
-                    let (number, level) = (chosen.complete.key.number, self.levels.at(index).kind.name());
+                    let (number, level) = (chosen.complete.key.number, self.levels.at(index).location.kind.name());
                     remark(rank, &format!("revision {number} has not all of its copies on the level {level}: {error}"));
                 }
                 Ok(()) => {}
@@ -74,7 +74,7 @@ impl Inner {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
-            level.under_feed.is_none() && level.lacking().any(|key| key == newest.key)
+            level.feeding.under_feed.is_none() && level.lacking().any(|key| key == newest.key)
         };
         let lacking: Vec<usize> = self.levels.families().swap_remove(0).filter(lacks).collect();
         self.copy_to(entry, call, 0, newest, lacking)
@@ -97,10 +97,10 @@ impl Inner {
         };
         let lacking: Vec<usize> = family.into_iter().flatten().filter(lacks).collect();
         if !lacking.is_empty() && !self.all_have(entry, owner, &newest)? {
-            let (path, number) = (self.levels.nearest().device.path(), newest.key.number);
+            let (path, number) = (self.levels.nearest().location.device.path(), newest.key.number);
             let told = format!(
                 "revision {number} stays in {path}: not all copies of the level {} have it, and other ranks have saved it",
-                self.levels.at(owner).kind.name()
+                self.levels.at(owner).location.kind.name()
             );
             remark(self.epoch.group.rank(), &told);
             return Ok(false);
@@ -160,7 +160,7 @@ impl Inner {
             let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
             let mut copying = level.begin_copying(&mut self.epoch.post, (index, rank), key, source, sites);
             copying.is_again = is_again;
-            level.under_feed = Some(key);
+            level.feeding.under_feed = Some(key);
             level.saving = Some(Attempt::Copying(copying));
         }
     }
@@ -171,7 +171,7 @@ impl Inner {
         let of_level = |index: usize| {
             let level = self.levels.at(index);
             let lacks = move |shard: &usize| level.stored(*shard as u32, &chosen.complete).is_none();
-            level.writers.shards_of(rank).into_iter().filter(lacks).zip(iter::repeat(index))
+            level.location.writers.shards_of(rank).into_iter().filter(lacks).zip(iter::repeat(index))
         };
         family.flat_map(of_level).map(|(shard, index)| (index, shard)).collect()
     }
@@ -209,8 +209,13 @@ impl Inner {
         let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
         let found = level.have_room(epoch, entry, ShardSizes::of_writer(size, &sizes))?;
         let mut sites = Vec::new();
-        for ((written, shard), (allocation, size)) in
-            level.writers.shards_of(epoch.group.rank()).into_iter().enumerate().zip(found.into_iter().zip(sizes))
+        for ((written, shard), (allocation, size)) in level
+            .location
+            .writers
+            .shards_of(epoch.group.rank())
+            .into_iter()
+            .enumerate()
+            .zip(found.into_iter().zip(sizes))
         {
             if shards.contains(&shard) {
                 sites.push((shard, level.site(written, allocation).ok_or_else(lost_layout)?, size));
@@ -226,7 +231,10 @@ impl Level {
         if let Some(Err(error)) = self.mending.take().map(|shard| shard.wait()) {
             remark(
                 0,
-                &format!("a shard that was read from a copy is not saved on the level {}: {error}", self.kind.name()),
+                &format!(
+                    "a shard that was read from a copy is not saved on the level {}: {error}",
+                    self.location.kind.name()
+                ),
             );
         }
     }

@@ -40,7 +40,7 @@ impl Inner {
         // Size the copies as the checkpoint does, or it would make larger portions at once.
         let size = &if self.means.changing.is_some() { size_elsewhere(size, None) } else { size.clone() };
         // Messages between two ranks keep their order: sizes would wait behind shards on their way.
-        let is_busy = self.levels.iter().any(|level| level.under_feed.is_some());
+        let is_busy = self.levels.iter().any(|level| level.feeding.under_feed.is_some());
         for index in family.skip(1).filter(|_| !is_busy) {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
             if !level.is_former() {

@@ -262,7 +262,7 @@ impl Inner {
             if !level.takes(number, to_all) {
                 continue;
             }
-            if level.is_copy() && level.under_feed.is_some() {
+            if level.is_copy() && level.feeding.under_feed.is_some() {
                 level.pass_over(RevisionKey::new(self.epoch.lineage, number));
                 continue;
             }
@@ -329,7 +329,7 @@ impl Inner {
         tell_of_pointers(self.epoch.group.rank(), &self.program.regions);
         self.program.due.to_all = false;
         let (_, farther) = self.levels.split();
-        feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));
+        feeds.iter().for_each(|(index, _)| farther[*index - 1].feeding.under_feed = Some(key));
         self.levels.keep_for_feeding((!feeds.is_empty()).then_some(key));
         key
     }

@@ -51,14 +51,14 @@ impl Inner {
             return Ok(());
         }
         if !self.levels.can_exchange(group)? {
-            let (path, revision) = (self.levels.at(chosen.level).device.path(), chosen.complete.key.number);
+            let (path, revision) = (self.levels.at(chosen.level).location.device.path(), chosen.complete.key.number);
             let lacks = |shard: &u32| Err(Error::OutOfSight { path: path.clone(), revision, shard: *shard });
             return agree(group, lacking.first().map_or(Ok(()), lacks));
         }
         let mut search = Search::begin(group, &self.levels, &chosen)?;
         match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
             Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
-            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(chosen.level).device.path())),
+            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(chosen.level).location.device.path())),
         }
         Ok(())
     }
@@ -92,10 +92,10 @@ impl Levels {
         match (0..complete.shards).find(|shard| !is_told(shard)) {
             None => Ok(told),
             Some(shard) if flaws.is_empty() => {
-                let path = self.at(chosen.level).device.path();
+                let path = self.at(chosen.level).location.device.path();
                 Err(Error::OutOfSight { path, revision: complete.key.number, shard })
             }
-            Some(_) => Err(flaws.nothing_left(self.at(chosen.level).device.path())),
+            Some(_) => Err(flaws.nothing_left(self.at(chosen.level).location.device.path())),
         }
     }
 }

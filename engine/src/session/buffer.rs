@@ -106,7 +106,7 @@ impl Inner {
         there.dedup();
         found.all.retain(|chosen| chosen.complete.key.number == revision);
         if found.all.is_empty() {
-            let path = self.levels.farthest().device.path();
+            let path = self.levels.farthest().location.device.path();
             return Err(Error::RevisionMissing { path, why: self.why_missing(revision, &there) });
         }
         Ok(found)
@@ -138,7 +138,7 @@ impl Level {
         }
         let why = "a whole buffer comes back only to the rank that saved it; a reader (mainstay_reader_open, in Python \
                    mainstay.read) gives the buffer of any rank to anybody";
-        Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
+        Err(Error::RankCount { path: self.location.device.path(), revision, saved, now, why: why.to_owned() })
     }
 
     /// Fills `into` with this rank's part of `candidate`, and returns the number of bytes.

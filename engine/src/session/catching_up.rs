@@ -59,7 +59,8 @@ impl Inner {
         let past = self.later.take().and_then(|later| later.remains.past);
         self.outward.waits = false;
         if self.program.due.listener.is_none() {
-            self.program.due.listener = Listener::begin(group.rank(), &*self.levels.farthest().device, lineage);
+            self.program.due.listener =
+                Listener::begin(group.rank(), &*self.levels.farthest().location.device, lineage);
         }
         let Inner { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));

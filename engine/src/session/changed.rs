@@ -361,7 +361,7 @@ impl Changing {
 
     /// The base for the revision `key` in the current portion.
     fn base(&mut self, level: &Level, key: RevisionKey, layout: [u8; 16]) -> Option<Arc<Base>> {
-        let current = level.current.as_ref().filter(|current| current.layout_id == layout)?;
+        let current = level.files.current.as_ref().filter(|current| current.layout_id == layout)?;
         if let Some(base) = self.last.as_ref().filter(|last| last.key() == key).and_then(|last| last.base()) {
             return Some(base);
         }

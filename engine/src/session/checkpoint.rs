@@ -80,11 +80,11 @@ impl Inner {
         let (_, farther) = self.levels.split();
         for (index, mut sites) in feeds {
             let level = &mut farther[index - 1];
-            level.saving = Some(match level.under_feed.filter(|_| level.is_copy()) {
+            level.saving = Some(match level.feeding.under_feed.filter(|_| level.is_copy()) {
                 Some(key) => {
                     let source = Some(source.clone().map(Source::UnderWay));
                     let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
-                    let wards = level.writers.shards_of(rank).into_iter().zip(sites);
+                    let wards = level.location.writers.shards_of(rank).into_iter().zip(sites);
                     let sites = wards.map(|(ward, (site, size))| (ward, site, size)).collect();
                     Attempt::Copying(level.begin_copying(post, (index, rank), key, source, sites))
                 }

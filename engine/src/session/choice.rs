@@ -78,12 +78,12 @@ impl Levels {
         let mut spread = Spread { lying: BTreeMap::new(), is_shared: Vec::new(), families: families.clone() };
         for family in families.clone() {
             let level = family.start;
-            let (path, mut sights) = (self.at(level).device.path(), Vec::new());
+            let (path, mut sights) = (self.at(level).location.device.path(), Vec::new());
             for index in family.clone() {
-                let told = gather(group, &(self.at(index).sight(), self.at(index).domain.leader()))?;
+                let told = gather(group, &(self.at(index).sight(), self.at(index).location.domain.leader()))?;
                 spread.is_shared.push(told.iter().all(|(_, leader)| *leader == told[0].1));
                 let told: Vec<Sight> = told.into_iter().map(|(sight, _)| sight).collect();
-                found.push(find(&told, &self.at(index).device.path())?);
+                found.push(find(&told, &self.at(index).location.device.path())?);
                 spread.add(index, &told);
                 hidden.add(&told);
                 sights.extend(told);
@@ -117,7 +117,7 @@ impl Levels {
         let (mut flaws, before) = (Flaws::default(), found.all.len());
         let mut without: Vec<(Range<usize>, RevisionKey)> = Vec::new();
         for ((level, key), what) in damaged {
-            let is_it = |chosen: &Chosen| self.at(chosen.level).kind == *level && chosen.complete.key == *key;
+            let is_it = |chosen: &Chosen| self.at(chosen.level).location.kind == *level && chosen.complete.key == *key;
             if found.all.iter().any(is_it) {
                 flaws.pass_over(key.number, Flaws::found(what.clone()));
             }
@@ -125,7 +125,7 @@ impl Levels {
             found.all.retain(|chosen| !is_it(chosen));
             if let Some(spread) = found.spread.as_ref().filter(|_| was_there) {
                 // The other levels may have an undamaged one.
-                let family = self.families().into_iter().filter(|family| self.at(family.start).kind == *level);
+                let family = self.families().into_iter().filter(|family| self.at(family.start).location.kind == *level);
                 without.extend(family.map(|family| (family, *key)));
                 let again = spread.complete(&found.found, &without);
                 let is_new = |chosen: &Chosen| chosen.complete.key == *key;
@@ -135,7 +135,7 @@ impl Levels {
             }
         }
         if before > 0 && found.all.is_empty() {
-            return Err(flaws.nothing_left(self.farthest().device.path()));
+            return Err(flaws.nothing_left(self.farthest().location.device.path()));
         }
         Ok(flaws)
     }
@@ -181,7 +181,7 @@ impl Levels {
         if found.all.is_empty() {
             Ok((None, skipped))
         } else {
-            Err(skipped.nothing_left(self.farthest().device.path()))
+            Err(skipped.nothing_left(self.farthest().location.device.path()))
         }
     }
 

@@ -20,7 +20,8 @@ impl Inner {
     pub(super) fn tell_end_for_lost(&self, memory_goes: bool) {
         let (failed, rank) = (self.epoch.group.failed(), self.epoch.group.rank());
         if rank > 0 && (0..rank).all(|rank| failed.contains(&rank)) {
-            let mut directories: Vec<PathBuf> = self.levels.iter().map(|level| level.device.directory()).collect();
+            let mut directories: Vec<PathBuf> =
+                self.levels.iter().map(|level| level.location.device.directory()).collect();
             directories.reverse();
             status::tell_end(&directories, self.epoch.lineage.number, memory_goes);
         }

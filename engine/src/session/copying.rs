@@ -49,9 +49,9 @@ impl Level {
             let newest = self.complete.first();
             newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == self.layout_id())
         };
-        let old = self.sent.clone().filter(|(key, _)| is_newest(*key));
-        let remembers = self.config.capture.is_incremental();
-        let (holder, is_mapped) = (self.writers.of(rank), self.device.is_memory());
+        let old = self.feeding.sent.clone().filter(|(key, _)| is_newest(*key));
+        let remembers = self.location.config.capture.is_incremental();
+        let (holder, is_mapped) = (self.location.writers.of(rank), self.location.device.is_memory());
         let lane = source.map(|source| CopyLane::new(index, holder, source, old, remembers, is_mapped));
         Copying::new(key, lane, held)
     }
@@ -123,7 +123,7 @@ impl Inner {
                 copying.is_through = are_through && has_begun;
                 are_through &= has_begun;
                 if copying.poll().is_none() {
-                    busy.push(level.kind);
+                    busy.push(level.location.kind);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Inner {
     /// Finishes the copies under way, on the level `only` or on all levels, and settles them with all ranks. Does
     /// nothing if there are none. Collective, for a call that has arrived.
     pub(super) fn finish_copies(&mut self, call: Call, only: Option<LevelKind>) -> Result<()> {
-        if !self.levels.iter().any(|level| level.is_copy() && level.under_feed.is_some()) {
+        if !self.levels.iter().any(|level| level.is_copy() && level.feeding.under_feed.is_some()) {
             return Ok(());
         }
         let entry = self.meet(call)?;
@@ -184,7 +184,7 @@ pub(super) fn swap_sizes(
     _: &Entered,
 ) -> Result<Vec<Size>> {
     let rank = group.rank();
-    let (holder, wards) = (level.writers.of(rank), level.writers.shards_of(rank));
+    let (holder, wards) = (level.location.writers.of(rank), level.location.writers.shards_of(rank));
     if holder != rank {
         post.tell(group, holder, &CopyWord::Size(Box::new(mine.clone())))?;
     }

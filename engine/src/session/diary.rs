@@ -58,7 +58,7 @@ impl Noted {
     /// Revisions that are there already are not new.
     fn of(level: &Level) -> Noted {
         let complete = level.complete.iter().map(|complete| complete.key).collect();
-        Noted { kind: level.kind, is_copy: level.is_copy(), complete, ..Noted::default() }
+        Noted { kind: level.location.kind, is_copy: level.is_copy(), complete, ..Noted::default() }
     }
 }
 
@@ -70,7 +70,7 @@ impl Diary {
         for level in levels.iter().filter(|level| !level.is_former()) {
             match told.last_mut().filter(|_| level.is_copy()) {
                 Some((_, copies)) => *copies += 1,
-                None => told.push((level.kind, 0)),
+                None => told.push((level.location.kind, 0)),
             }
         }
         let mut diary = Diary {
@@ -127,7 +127,7 @@ impl Diary {
         noted.extend(levels.iter().skip(noted.len()).map(Noted::of));
         let (mut kind, mut copy) = (LevelKind::default(), 0);
         for (level, noted) in levels.iter().zip(&mut noted) {
-            (kind, copy) = if level.is_copy() { (kind, copy + 1) } else { (level.kind, 0) };
+            (kind, copy) = if level.is_copy() { (kind, copy + 1) } else { (level.location.kind, 0) };
             let complete: BTreeSet<RevisionKey> = level.complete.iter().map(|complete| complete.key).collect();
             // The level keeps few revisions, so a search is cheap.
             for key in complete.difference(&noted.complete) {

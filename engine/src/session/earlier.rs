@@ -28,7 +28,7 @@ impl Inner {
         let oldest = pushed_out.filter_map(|level| level.keys().filter(is_earlier).min()).next();
         match oldest {
             Some(oldest) if self.program.unread => {
-                let path = self.levels.farthest().device.path();
+                let path = self.levels.farthest().location.device.path();
                 Err(Error::NotRestored { path, revision: oldest.number })
             }
             _ => Ok(()),

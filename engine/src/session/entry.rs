@@ -195,7 +195,7 @@ impl Inner {
         only: Option<LevelKind>,
         ready: Result<()>,
     ) -> Result<(Entered, Result<()>)> {
-        let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.kind == kind);
+        let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.location.kind == kind);
         self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         self.finish_copies(call, only)?;

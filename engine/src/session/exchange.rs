@@ -137,7 +137,7 @@ pub(super) fn exchange<'w>(
                 let coming = match want.items {
                     Some(_) => Coming::Parts(PartsToCome::of(shard as u32)),
                     None => {
-                        let device = levels.at(level).device.clone();
+                        let device = levels.at(level).location.device.clone();
                         Coming::Whole(HeldShard::to_read(from, shard as u32, device, threads))
                     }
                 };

@@ -65,7 +65,7 @@ impl Search {
         let candidate = &chosen.complete;
         let mut mine: Vec<Lies> = Vec::new();
         for &level in &chosen.on {
-            let leader = levels.at(level).domain.leader();
+            let leader = levels.at(level).location.domain.leader();
             levels.at(level).each_ledger(|ledger| {
                 let kept = ledger.found().into_iter().filter(|kept| kept.key() == candidate.key);
                 let layout = ledger.portion().layout_id();
@@ -112,7 +112,7 @@ impl Search {
         let portion = |shard: usize| {
             let spot = self.spot(shard)?;
             let level = levels.at(spot.level);
-            let is_here = spot.rank != rank && spot.leader == level.domain.leader();
+            let is_here = spot.rank != rank && spot.leader == level.location.domain.leader();
             is_here.then(|| level.portion_of(spot.layout, shard as u32)).flatten().map(|at| (shard as u32, at))
         };
         (0..self.spots.len()).filter_map(portion).collect()
@@ -187,7 +187,7 @@ impl Search {
         loop {
             if let Some(shard) = (0..self.spots.len()).find(|shard| self.spot(*shard).is_none()) {
                 if flaws.is_empty() {
-                    let (path, revision) = (levels.at(self.home).device.path(), self.candidate.key.number);
+                    let (path, revision) = (levels.at(self.home).location.device.path(), self.candidate.key.number);
                     return Err(Error::OutOfSight { path, revision, shard: shard as u32 });
                 }
                 return Ok(Err(std::mem::take(flaws)));
@@ -254,7 +254,7 @@ impl Search {
             }
             if let Some((_, shard)) = wants.iter().find(|(_, shard)| self.spot(*shard).is_none()) {
                 if flaws.is_empty() {
-                    let (path, revision) = (levels.at(self.home).device.path(), self.candidate.key.number);
+                    let (path, revision) = (levels.at(self.home).location.device.path(), self.candidate.key.number);
                     return Err(Error::OutOfSight { path, revision, shard: *shard as u32 });
                 }
                 return Ok(Err(flaws));

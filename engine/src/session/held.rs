@@ -28,7 +28,7 @@ impl Level {
         if epoch.group.rank() != 0 {
             return None;
         }
-        let asked = asked(&self.layouts).ok()?;
+        let asked = asked(&self.files.layouts).ok()?;
         if asked.iter().eq(self.holds.answers.iter().map(|(asked, _)| asked)) {
             self.acknowledge(epoch);
             return None;
@@ -89,7 +89,7 @@ impl Level {
         if epoch.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
             return;
         }
-        let told = self.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
+        let told = self.files.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
         let told: Vec<Result<()>> = told.collect();
         self.holds.acknowledged = told.iter().all(Result::is_ok);
         if let Some(Err(error)) = told.into_iter().find(|told| matches!(told, Err(Error::SyncFailed { .. }))) {

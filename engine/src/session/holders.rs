@@ -53,9 +53,10 @@ impl Inner {
         for family in self.levels.families() {
             let (first, level) = (family.start, self.levels.at(family.start));
             let before: Vec<Vec<usize>> =
-                family.skip(1).map_while(|copy| self.levels.at(copy).writers.held()).collect();
+                family.skip(1).map_while(|copy| self.levels.at(copy).location.writers.held()).collect();
             let held: Vec<&[usize]> = before.iter().map(Vec::as_slice).collect();
-            let now = copies::holders(group, level.kind, &level.domain, before.len() + 1, holds, &held)?;
+            let now =
+                copies::holders(group, level.location.kind, &level.location.domain, before.len() + 1, holds, &held)?;
             for (number, (before, now)) in before.into_iter().zip(now).enumerate() {
                 for (old, new) in before.iter().zip(&now) {
                     handed.left += u64::from(!hold[*old] && hold[*new]);

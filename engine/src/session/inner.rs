@@ -170,7 +170,7 @@ impl Inner {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;
         let pool = self.means.pool.as_ref().map(PoolInMaking::pool);
-        let noted = pool.map_or(Ok(()), |pool| pool.note_space(&*self.levels.nearest().device, lineage));
+        let noted = pool.map_or(Ok(()), |pool| pool.note_space(&*self.levels.nearest().location.device, lineage));
         if let Some(note) = &mut self.levels.note {
             note.begin(self.epoch.group.with(entry), lineage.number)?;
         }
@@ -189,7 +189,7 @@ impl Inner {
         let is_told = self.levels.iter().nth(1).is_none();
         for level in self.levels.iter_mut().filter(|_| !is_told) {
             let newest = level.complete.first().map(|complete| complete.key.number);
-            if let Some(shout) = level.history.failing.shout(level.kind, newest) {
+            if let Some(shout) = level.history.failing.shout(level.location.kind, newest) {
                 remark(self.epoch.group.rank(), &shout);
             }
         }

@@ -28,27 +28,31 @@ impl Level {
     /// Makes a layout for shards like this rank's `own`. Shards share a file if their writers should share one and see
     /// each other's files. If a layout is to be mended, makes only the portions that ranks lack. Collective.
     fn make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
-        let (group, device) = (epoch.group.with(entry), &*self.device);
+        let (group, device) = (epoch.group.with(entry), &*self.location.device);
         let files = self.files(group, epoch.node)?;
-        let written = self.writers.shards_of(group.rank());
-        let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.current.is_none());
+        let written = self.location.writers.shards_of(group.rank());
+        let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.files.current.is_none());
         let mut arrangement = self.arrange(group, own)?;
-        if self.mends.is_none() {
+        if self.files.mends.is_none() {
             self.check_memory(group, &arrangement.blocks)?;
         }
-        if let Some(Mends { layout_number, layout_id }) = self.mends {
+        if let Some(Mends { layout_number, layout_id }) = self.files.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
         }
         let Arrangement { layout_id, layout_number, .. } = arrangement;
-        let takes_holds = group.rank() == self.domain.leader()
-            && !self.layouts.iter().any(|layout| layout.header.layout_id == layout_id && layout.header.holds_bytes > 0);
+        let takes_holds = group.rank() == self.location.domain.leader()
+            && !self
+                .files
+                .layouts
+                .iter()
+                .any(|layout| layout.header.layout_id == layout_id && layout.header.holds_bytes > 0);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
         let made = match lowest {
-            Some(lowest) if self.writers.of(lowest) == group.rank() => {
+            Some(lowest) if self.location.writers.of(lowest) == group.rank() => {
                 let sharers: Vec<usize> = (0..files.len()).filter(|shard| files[*shard] == lowest).collect();
                 let header = arrangement.header(&sharers, takes_holds);
-                let (allocate, stripes) = (self.config.allocate, self.stripes());
-                let making = Making { allocate, stripes, when_mapped: self.makes_later, progress: &|_| () };
+                let (allocate, stripes) = (self.location.config.allocate, self.stripes());
+                let making = Making { allocate, stripes, when_mapped: self.files.makes_later, progress: &|_| () };
                 create_layout(device, header, &making, first).map(Some)
             }
             _ => Ok(None),
@@ -61,13 +65,13 @@ impl Level {
                 open_layout(device, layout_name(layout_number, lowest, layout_id), Access::Write).map(Some)
             }
             (Ok(None), None) => Ok(None),
-            (Err(error), _) if self.mends.is_some() => {
+            (Err(error), _) if self.files.mends.is_some() => {
                 own_file.iter().for_each(|own| drop(remove_layout(device, own)));
                 return Err(error);
             }
             (Err(error), _) => {
                 // Another node could not make its file of the layout, so the files of this node go too.
-                if group.rank() == self.domain.leader() {
+                if group.rank() == self.location.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
                 return Err(told_of_all(group, &[self], own, error));
@@ -83,22 +87,22 @@ impl Level {
             self.keep_in(&mut ledger);
             Ok(Arc::new(Mutex::new(ledger)))
         };
-        let lacking = if self.current.is_none() { written } else { Vec::new() };
+        let lacking = if self.files.current.is_none() { written } else { Vec::new() };
         let ledgers = agree(group, lacking.iter().map(fresh).collect())?;
-        if self.mends.take().is_none() {
-            self.made = Some(layout_id);
+        if self.files.mends.take().is_none() {
+            self.files.made = Some(layout_id);
         }
         // If the layout was mended, this rank's existing portions stay as they are.
-        self.current.get_or_insert(Current { layout_id, ledgers });
-        self.layouts.extend(layout);
-        self.outgrown.clear();
+        self.files.current.get_or_insert(Current { layout_id, ledgers });
+        self.files.layouts.extend(layout);
+        self.files.outgrown.clear();
         Ok(())
     }
 
     /// The same; if a layout cannot be mended, makes a new one. Collective.
     pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
         match self.make_layout(epoch, entry, own) {
-            Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
+            Err(error) if self.files.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
                 self.leave_layout(epoch, entry, Ok(None))?;
                 self.make_layout(epoch, entry, own)
             }
@@ -108,18 +112,19 @@ impl Level {
 
     /// For each shard, the lowest shard in the same file. `node`: the lowest rank of this rank's node. Collective.
     fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
-        if let Writers::Holders(holders) = &self.writers {
+        if let Writers::Holders(holders) = &self.location.writers {
             let first_of = |holder: &usize| holders.iter().position(|other| other == holder).unwrap_or(0);
             return Ok(holders.iter().map(first_of).collect());
         }
-        let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
-        let of_file = match self.config.per {
-            Per::Auto if !file_system.shares_badly() => self.domain.leader(),
+        let file_system =
+            if self.location.config.per == Per::Auto { self.location.device.file_system() } else { FileSystem::Other };
+        let of_file = match self.location.config.per {
+            Per::Auto if !file_system.shares_badly() => self.location.domain.leader(),
             Per::Auto | Per::Node => node as usize,
-            Per::App => self.domain.leader(),
+            Per::App => self.location.domain.leader(),
             Per::Rank => group.rank(),
         };
-        let mine = (self.domain.leader(), of_file);
+        let mine = (self.location.domain.leader(), of_file);
         let all = gather(group, &mine)?;
         let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
         Ok((0..all.len()).map(lowest).collect())
@@ -127,8 +132,8 @@ impl Level {
 
     /// Chooses the places of the portions in a new layout. Collective.
     fn arrange(&self, group: &dyn Group, size: &Size) -> Result<Arrangement> {
-        let device = &*self.device;
-        let stripe = if group.rank() == self.domain.leader() {
+        let device = &*self.location.device;
+        let stripe = if group.rank() == self.location.domain.leader() {
             probe_name().and_then(|probe| {
                 let told = device.stripe_bytes(self.stripes(), &probe);
                 told.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
@@ -136,8 +141,8 @@ impl Level {
         } else {
             Ok(0)
         };
-        let number = self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
-        let mut numbers = [number, agree(group, stripe)?, u64::from(self.config.portion_bytes != 0)];
+        let number = self.files.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
+        let mut numbers = [number, agree(group, stripe)?, u64::from(self.location.config.portion_bytes != 0)];
         group.all_max(&mut numbers)?;
         let layout_id = same_id(group)?;
         let [layout_number, stripe_bytes, sized] = numbers;
@@ -146,13 +151,13 @@ impl Level {
     }
 
     fn stripes(&self) -> Stripes {
-        Stripes { count: self.config.stripe_count, bytes: self.config.stripe_bytes }
+        Stripes { count: self.location.config.stripe_count, bytes: self.location.config.stripe_bytes }
     }
 
     /// Removes older layouts without a kept revision. All ranks decide the same.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
-        let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
-        if self.layouts.iter().all(|layout| layout.header.layout_id == current) {
+        let Some(current) = self.files.current.as_ref().map(|current| current.layout_id) else { return };
+        if self.files.layouts.iter().all(|layout| layout.header.layout_id == current) {
             return;
         }
         if self.complete.iter().all(|complete| complete.layout != current) {
@@ -167,24 +172,24 @@ impl Level {
             return;
         }
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
-        let fed = self.fed.iter().map(|(_, layout)| *layout);
+        let fed = self.feeding.fed.iter().map(|(_, layout)| *layout);
         let kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
         self.remove_layouts(rank, |id| !kept.contains(id));
     }
 
     /// Removes the layouts of these ids.
     fn remove_layouts(&mut self, rank: usize, is_old: impl Fn(&[u8; 16]) -> bool) {
-        self.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
+        self.files.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
         let (old, rest): (Vec<LayoutFile>, _) =
-            self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
-        self.layouts = rest;
+            self.files.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
+        self.files.layouts = rest;
         // The leader knows all files from the opening; a newer file is known only to its maker.
         let made = |layout: &&LayoutFile| {
-            let lowest = layout.header.portions.first().map(|place| self.writers.of(place.rank as usize));
-            rank == self.domain.leader() || lowest == Some(rank)
+            let lowest = layout.header.portions.first().map(|place| self.location.writers.of(place.rank as usize));
+            rank == self.location.domain.leader() || lowest == Some(rank)
         };
         // If a removal fails, the next opening finds the layout and tries again.
-        old.iter().filter(made).for_each(|layout| drop(remove_layout(&*self.device, layout)));
+        old.iter().filter(made).for_each(|layout| drop(remove_layout(&*self.location.device, layout)));
     }
 
     /// Removes everything here, because there is a newer revision elsewhere. Does nothing if a revision is held.
@@ -193,9 +198,9 @@ impl Level {
             return;
         }
         self.forget_fetched();
-        (self.others, self.layouts, self.complete) = (Vec::new(), Vec::new(), Vec::new());
-        if rank == self.domain.leader() {
-            places::remove(&*self.device);
+        (self.files.others, self.files.layouts, self.complete) = (Vec::new(), Vec::new(), Vec::new());
+        if rank == self.location.domain.leader() {
+            places::remove(&*self.location.device);
         }
     }
 
@@ -207,7 +212,7 @@ impl Level {
         complete: &[Complete],
         grows: bool,
     ) -> Result<Option<Vec<Allocation>>> {
-        let Some(current) = &self.current else { return Ok(None) };
+        let Some(current) = &self.files.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let planned = sizes.planned.and_then(|planned| self.allocate_planned(planned, sizes.own, complete));
         if let Some(allocation) = planned {
@@ -232,7 +237,7 @@ impl Level {
         whole: &Size,
         complete: &[Complete],
     ) -> Option<Allocation> {
-        let current = self.current.as_ref()?;
+        let current = self.files.current.as_ref()?;
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let [ledger] = &current.ledgers[..] else { return None };
         if !planned.holds(current.layout_id, &retained) {
@@ -302,9 +307,9 @@ impl Level {
 
     /// The compression on this level. Memory is not compressed: it is copied once and mapped.
     pub(super) fn codec(&self) -> Option<Codec> {
-        match self.config.compress {
-            Compress::Lz4 if self.kind != LevelKind::Memory => Some(Codec::Lz4),
-            Compress::Zstd if self.kind != LevelKind::Memory => Some(Codec::Zstd),
+        match self.location.config.compress {
+            Compress::Lz4 if self.location.kind != LevelKind::Memory => Some(Codec::Lz4),
+            Compress::Zstd if self.location.kind != LevelKind::Memory => Some(Codec::Zstd),
             _ => None,
         }
     }
@@ -327,21 +332,24 @@ impl Level {
     /// freeing a revision takes a root and a sync, and the extra room makes this rarer. One more is for early saving,
     /// and one for each level that is fed from here.
     pub(super) fn shards_at_once(&self) -> u32 {
-        let is_storage = self.kind != LevelKind::Memory;
-        let early = is_storage && self.config.capture.is_incremental() && self.config.predictor != Predictor::Off;
-        self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds
+        let is_storage = self.location.kind != LevelKind::Memory;
+        let early = is_storage
+            && self.location.config.capture.is_incremental()
+            && self.location.config.predictor != Predictor::Off;
+        self.location.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeding.feeds
     }
 
     /// Whether a checkpoint without room goes to a larger layout. It does not if the user has set the size of portions.
     /// The same on all ranks.
     pub(super) fn grows(&self) -> bool {
-        (self.current.is_some() || self.mends.is_some()) && self.config.portion_bytes == 0
+        (self.files.current.is_some() || self.files.mends.is_some()) && self.location.config.portion_bytes == 0
     }
 
     /// Removes the layout `left` if it was made for smaller shards and never used: there may be no room for both.
     /// Returns whether it did.
     pub(super) fn remove_unused(&mut self, epoch: &Epoch, left: [u8; 16]) -> bool {
-        let is_unused = self.made == Some(left) && !epoch.attempted && !self.has_any() && self.holds.held().is_empty();
+        let is_unused =
+            self.files.made == Some(left) && !epoch.attempted && !self.has_any() && self.holds.held().is_empty();
         if is_unused {
             self.remove_layouts(epoch.group.rank(), |id| *id == left);
         }
@@ -374,15 +382,15 @@ impl Level {
             left.resume(epoch.lineage).inspect_err(|error| before.doubt(error.clone()))?;
             Ok(left)
         };
-        let current = self.current.iter().flat_map(|current| &current.ledgers);
+        let current = self.files.current.iter().flat_map(|current| &current.ledgers);
         let left = agree(group, current.map(leave).collect::<Result<Vec<Ledger>>>())?;
         let blocks = |ledger: &Ledger| {
             let (from, to) = ledger.portion().data_blocks();
             (ledger.portion().rank() as usize, to - from)
         };
-        self.outgrown = left.iter().map(blocks).collect();
-        (self.current, self.mends) = (None, None);
-        self.others.extend(left);
+        self.files.outgrown = left.iter().map(blocks).collect();
+        (self.files.current, self.files.mends) = (None, None);
+        self.files.others.extend(left);
         Ok(())
     }
 
@@ -391,8 +399,8 @@ impl Level {
     pub(super) fn return_to(&mut self, left: Current) {
         let of = |portion: &Portion| (portion.layout_id(), portion.rank());
         let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
-        self.others.retain(|other| !own.contains(&of(other.portion())));
-        self.outgrown.clear();
-        self.current = Some(left);
+        self.files.others.retain(|other| !own.contains(&of(other.portion())));
+        self.files.outgrown.clear();
+        self.files.current = Some(left);
     }
 }

@@ -39,6 +39,28 @@ const LACKS_MAX: usize = 100;
 pub(super) struct Level {
     // Fields are dropped in this order: work under way first, the lock of the space last.
     pub(super) saving: Option<Attempt>,
+    pub(super) files: Files,
+    /// The newest revisions that are complete on all ranks, newest first.
+    pub(super) complete: Vec<Complete>,
+    /// Revisions held by other processes; kept in addition to `keep`.
+    pub(super) holds: Holds,
+    pub(super) feeding: Feeding,
+    /// On a level with copies: the newest revision that is complete on the level and on each copy, and one that is
+    /// complete on all of them together. Both stay everywhere until the next is complete on all. On any level: a
+    /// revision with some shards here and the rest on other levels. It stays until a newer one is complete here.
+    pub(super) joint: Vec<RevisionKey>,
+    /// A revision with a shard that was read here in vain. Older ones may be damaged too, so newer ones share no blocks
+    /// with them.
+    pub(super) doubted: Option<RevisionKey>,
+    pub(super) history: History,
+    pub(super) search: Search,
+    /// This rank's shard, while it is saved here again.
+    pub(super) mending: Option<Arc<Shard>>,
+    pub(super) location: Location,
+}
+
+/// The layouts of a level, and their damage.
+pub(super) struct Files {
     pub(super) current: Option<Current>,
     /// The current layout, while ranks of lost nodes lack their portions in it; the same on all ranks. Those ranks have
     /// no current layout until their portions are made.
@@ -48,49 +70,42 @@ pub(super) struct Level {
     /// Read-only portions: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
-    /// The newest revisions that are complete on all ranks, newest first.
-    pub(super) complete: Vec<Complete>,
-    /// Revisions held by other processes; kept in addition to `keep`.
-    pub(super) holds: Holds,
     /// Damage: the parts that could not be read when the space was opened.
     pub(super) damage: Vec<String>,
     /// The owners of the damaged portions.
     pub(super) hurt: Vec<Option<Hurt>>,
     /// Slots that are damaged, or were torn by a crash: the two look alike.
     pub(super) torn: Vec<String>,
-    pub(super) kind: LevelKind,
-    pub(super) writers: Writers,
-    pub(super) every: u32,
     /// Blocks of the portions that this rank has left for want of room, by shard, until the larger layout is made.
     pub(super) outgrown: Vec<(usize, u64)>,
     /// New portions get their memory in the background.
     pub(super) makes_later: bool,
+}
+
+/// The revisions that other levels copy from a level, and those on their way to it.
+pub(super) struct Feeding {
     /// The number of levels that copy from here. Revisions stay until they have copied them.
     pub(super) feeds: u32,
     /// Revisions that stay for these levels, with their layouts.
     pub(super) fed: Vec<(RevisionKey, [u8; 16])>,
     /// The revision on its way to this level, until all ranks know the outcome; the same on all of them.
     pub(super) under_feed: Option<RevisionKey>,
-    pub(super) history: History,
+    /// On a copy: the revision that was sent last to this rank's holder, and its contents, if unchanged blocks are not
+    /// sent again.
+    pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
+}
+
+/// The place of a level: its device, the ranks that write there, and the locks of its space.
+pub(super) struct Location {
+    pub(super) kind: LevelKind,
+    pub(super) writers: Writers,
+    pub(super) every: u32,
     /// The settings as they apply to this level.
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
     /// Revisions that rollbacks have left behind; they may still be here.
     pub(super) back: Arc<[GoneBack]>,
-    /// On a level with copies: the newest revision that is complete on the level and on each copy, and one that is
-    /// complete on all of them together. Both stay everywhere until the next is complete on all. On any level: a
-    /// revision with some shards here and the rest on other levels. It stays until a newer one is complete here.
-    pub(super) joint: Vec<RevisionKey>,
-    /// A revision with a shard that was read here in vain. Older ones may be damaged too, so newer ones share no blocks
-    /// with them.
-    pub(super) doubted: Option<RevisionKey>,
-    /// On a copy: the revision that was sent last to this rank's holder, and its contents, if unchanged blocks are not
-    /// sent again.
-    pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
-    pub(super) search: Search,
-    /// This rank's shard, while it is saved here again.
-    pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them, a job that seems dead may still write to its portions.
     pub(super) locks_work: bool,
     pub(super) locks: Arc<Locks>,
@@ -179,7 +194,7 @@ impl Writers {
 
 impl Level {
     pub(super) fn keep(&self) -> usize {
-        self.config.keep as usize
+        self.location.config.keep as usize
     }
 
     /// The number of the revision under way; 0 if there is none.
@@ -189,12 +204,13 @@ impl Level {
 
     /// The revisions on their way to this level.
     pub(super) fn keys_under_way(&self) -> impl Iterator<Item = RevisionKey> {
-        self.saving.as_ref().and_then(Attempt::key).into_iter().chain(self.under_feed)
+        self.saving.as_ref().and_then(Attempt::key).into_iter().chain(self.feeding.under_feed)
     }
 
     /// Whether the revision `number` goes to this level. `to_all`: it goes to all levels.
     pub(super) fn takes(&self, number: u64, to_all: bool) -> bool {
-        !self.is_former() && (to_all || self.every > 0 && number.is_multiple_of(u64::from(self.every)))
+        !self.is_former()
+            && (to_all || self.location.every > 0 && number.is_multiple_of(u64::from(self.location.every)))
     }
 
     /// Facts about the revision under way, without waiting for it.
@@ -217,13 +233,13 @@ impl Level {
 
     /// Makes `ledger` keep the revisions that stay here apart from the complete ones.
     pub(super) fn keep_in(&self, ledger: &mut Ledger) {
-        let fed = self.fed.iter().map(|(key, _)| *key);
+        let fed = self.feeding.fed.iter().map(|(key, _)| *key);
         ledger.set_staying(self.holds.keys(), fed.chain(self.joint.iter().copied()).collect());
     }
 
     /// The ranks that write the portions, in the order of the shards; empty unless the level is a copy.
     pub(super) fn holders(&self) -> Vec<u32> {
-        match &self.writers {
+        match &self.location.writers {
             Writers::Owners | Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => holders.iter().map(|holder| *holder as u32).collect(),
         }
@@ -231,7 +247,7 @@ impl Level {
 
     /// Whether all ranks have portions to write to; the same on all ranks.
     pub(super) fn is_laid_out(&self) -> bool {
-        self.current.is_some() && self.mends.is_none()
+        self.files.current.is_some() && self.files.mends.is_none()
     }
 
     /// Whether a revision is complete here, on the level alone or with its copies.
@@ -241,7 +257,7 @@ impl Level {
 
     /// The kind, domain and device of the level; `None` for a copy.
     pub(super) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
-        (!self.is_copy()).then_some((self.kind, &self.domain, &*self.device))
+        (!self.is_copy()).then_some((self.location.kind, &self.location.domain, &*self.location.device))
     }
 
     /// Whether the revision is known to be complete here.
@@ -270,12 +286,12 @@ impl Level {
 
     /// Whether the level is a copy of the one before it.
     pub(super) fn is_copy(&self) -> bool {
-        !matches!(self.writers, Writers::Owners)
+        !matches!(self.location.writers, Writers::Owners)
     }
 
     /// Whether this is a copy that no rank writes any more.
     pub(super) fn is_former(&self) -> bool {
-        matches!(self.writers, Writers::Nobody)
+        matches!(self.location.writers, Writers::Nobody)
     }
 
     /// The newest revision here, whole or with the other copies.
@@ -285,7 +301,7 @@ impl Level {
 
     /// The newest complete revisions once all ranks know that `key` is complete too. Every root must keep them.
     pub(super) fn complete_with(&self, key: Option<RevisionKey>, ranks: usize) -> Vec<Complete> {
-        let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
+        let layout = self.files.current.as_ref().map_or([0; 16], |current| current.layout_id);
         let new = key.map(|key| Complete { key, shards: ranks as u32, layout });
         new.into_iter().chain(self.complete.iter().copied()).take(self.keep()).collect()
     }
@@ -309,29 +325,33 @@ impl Level {
     pub(super) fn site(&self, written: usize, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         let site = |ledger: &Arc<Mutex<Ledger>>| {
-            let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
-            if self.config.capture.is_incremental() && !self.is_doubted() { site.sharing(self.keep()) } else { site }
+            let site = Site::new(&*self.location.device, ledger.clone(), allocation, retained);
+            if self.location.config.capture.is_incremental() && !self.is_doubted() {
+                site.sharing(self.keep())
+            } else {
+                site
+            }
         };
-        self.current.as_ref()?.ledgers.get(written).map(site)
+        self.files.current.as_ref()?.ledgers.get(written).map(site)
     }
 
     /// The state of this level as this rank sees it.
     pub(super) fn sight(&self) -> Sight {
         let mut sight = Sight {
-            damage: self.damage.clone(),
-            hurt: self.hurt.clone(),
-            layouts: layouts_of(&self.layouts),
-            torn: self.torn.clone(),
+            damage: self.files.damage.clone(),
+            hurt: self.files.hurt.clone(),
+            layouts: layouts_of(&self.files.layouts),
+            torn: self.files.torn.clone(),
             ..Sight::default()
         };
         self.each_ledger(|ledger| sight.add(ledger));
-        sight.leave_out(&self.back);
+        sight.leave_out(&self.location.back);
         sight
     }
 
     /// The state of this level as all ranks together see it. Collective.
     pub(super) fn find(&self, group: &dyn Group) -> Result<Found> {
-        find(&gather(group, &self.sight())?, &self.device.path())
+        find(&gather(group, &self.sight())?, &self.location.device.path())
     }
 
     /// The shard of `rank` in `candidate`: the one that another rank sent, or else one that this rank sees here.
@@ -350,7 +370,7 @@ impl Level {
 
     /// The portion of the shard in the layout, if this rank sees it.
     pub(super) fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
-        let layouts = self.layouts.iter().filter(|file| file.header.layout_id == layout);
+        let layouts = self.files.layouts.iter().filter(|file| file.header.layout_id == layout);
         layouts.flat_map(|file| file.portions()).find(|portion| portion.rank() == shard)
     }
 
@@ -370,18 +390,18 @@ impl Level {
     }
 
     pub(super) fn each_ledger(&self, mut visit: impl FnMut(&Ledger)) {
-        self.others.iter().for_each(&mut visit);
+        self.files.others.iter().for_each(&mut visit);
         self.current_ledgers().for_each(|ledger| visit(&lock(ledger)));
     }
 
     /// The layout for new revisions, if there is one.
     pub(super) fn layout_id(&self) -> Option<[u8; 16]> {
-        self.current.as_ref().map(|current| current.layout_id)
+        self.files.current.as_ref().map(|current| current.layout_id)
     }
 
     /// The ledgers of the portions that this rank writes; none without a layout.
     pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
-        self.current.iter().flat_map(|current| &current.ledgers)
+        self.files.current.iter().flat_map(|current| &current.ledgers)
     }
 }
 

@@ -106,7 +106,7 @@ impl Levels {
             }
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
-            let has_copies = matches!(levels[1].writers, Writers::Holders(_));
+            let has_copies = matches!(levels[1].location.writers, Writers::Holders(_));
             let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
             let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
             let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
@@ -136,10 +136,11 @@ impl Levels {
 
     /// Refuses a kind of level that the session does not have.
     pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
-        if self.iter().any(|level| level.kind == kind) {
+        if self.iter().any(|level| level.location.kind == kind) {
             return Ok(());
         }
-        let names: Vec<&str> = self.iter().filter(|level| !level.is_copy()).map(|level| level.kind.name()).collect();
+        let names: Vec<&str> =
+            self.iter().filter(|level| !level.is_copy()).map(|level| level.location.kind.name()).collect();
         let why = format!("the session has no level {}; it has {}", kind.name(), names.join(" and "));
         Err(Error::argument("level", why))
     }
@@ -165,7 +166,7 @@ impl Levels {
         let file = real(output);
         let folder = file.parent().map(real);
         let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_of_space);
-        if is_named && self.iter().any(|level| folder.as_ref() == Some(&real(&level.device.directory()))) {
+        if is_named && self.iter().any(|level| folder.as_ref() == Some(&real(&level.location.device.directory()))) {
             let why = format!("{} is one of the space; name one that the program writes", printable_path(&file));
             return Err(Error::argument("output file", why));
         }

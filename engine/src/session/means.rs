@@ -94,7 +94,8 @@ impl Means {
             return;
         }
         let is_new = |level: &&Level| level.layout_id().is_some_and(|layout| !self.touched.contains(&layout));
-        let new: Vec<&Level> = levels.iter().filter(|level| level.kind == LevelKind::Memory).filter(is_new).collect();
+        let new: Vec<&Level> =
+            levels.iter().filter(|level| level.location.kind == LevelKind::Memory).filter(is_new).collect();
         let portions: Vec<Portion> =
             new.iter().flat_map(|level| level.current_ledgers()).map(|ledger| lock(ledger).portion().clone()).collect();
         self.touching.begin(&portions, order);
@@ -192,7 +193,7 @@ impl Means {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
-                complete_dead(&levels.iter().map(|level| &*level.device).collect::<Vec<_>>(), pool);
+                complete_dead(&levels.iter().map(|level| &*level.location.device).collect::<Vec<_>>(), pool);
             }
         };
         let outlet = Outlet { threads: &self.io, publisher: self.policy.publisher };

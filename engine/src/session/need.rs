@@ -20,12 +20,12 @@ impl Level {
     /// never gets smaller than in the layout that the level just left. Otherwise shards that grow by turns, as shares
     /// of the whole move between ranks, would cause a new layout at each checkpoint. Collective.
     pub(super) fn blocks_of_portions(&self, group: &dyn Group, size: &Size) -> Result<Vec<u64>> {
-        let own = match self.config.portion_bytes {
-            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
+        let own = match self.location.config.portion_bytes {
+            0 => portion_blocks(&size.at_least(self.location.config.shard_bytes), self.codec(), self.shards_at_once()),
             configured => blocks_in(configured),
         };
         let (mut blocks, outgrown): (Vec<u64>, Vec<_>) =
-            gather(group, &(own, self.outgrown.clone()))?.into_iter().unzip();
+            gather(group, &(own, self.files.outgrown.clone()))?.into_iter().unzip();
         for (shard, before) in outgrown.into_iter().flatten() {
             if let Some(blocks) = blocks.get_mut(shard) {
                 *blocks = before.max(*blocks);
@@ -37,8 +37,8 @@ impl Level {
     /// Bytes of all portions in the place where this rank writes. `blocks` has the size of each shard's portion.
     /// Collective.
     fn bytes_here(&self, group: &dyn Group, blocks: &[u64]) -> Result<u64> {
-        let leaders = gather(group, &self.domain.leader())?;
-        let is_here = |shard: &usize| leaders[self.writers.of(*shard)] == self.domain.leader();
+        let leaders = gather(group, &self.location.domain.leader())?;
+        let is_here = |shard: &usize| leaders[self.location.writers.of(*shard)] == self.location.domain.leader();
         Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
     }
 
@@ -47,20 +47,20 @@ impl Level {
     /// kills processes over its limit. Collective.
     pub(super) fn check_memory(&self, group: &dyn Group, blocks: &[u64]) -> Result<()> {
         let needed = self.bytes_here(group, blocks)?;
-        let is_promised = self.device.is_memory() && self.config.allocate != Allocate::Sparse;
-        let free = self.device.available_bytes().filter(|free| is_promised && *free < needed);
+        let is_promised = self.location.device.is_memory() && self.location.config.allocate != Allocate::Sparse;
+        let free = self.location.device.available_bytes().filter(|free| is_promised && *free < needed);
         let no_space = || Arc::new(io::Error::from_raw_os_error(libc::ENOSPC));
         agree(group, free.map_or(Ok(()), |free| Err(self.full(no_space(), needed, free))))
     }
 
     fn full(&self, source: Arc<io::Error>, needed: u64, free: u64) -> Error {
-        let is_limited = self.device.is_memory() && control_group::free_bytes() < needed;
+        let is_limited = self.location.device.is_memory() && control_group::free_bytes() < needed;
         let doing = if is_limited {
             "making all portions, within the limit on the memory of this job's control group, of"
         } else {
             "making all portions of"
         };
-        let path = self.device.path();
+        let path = self.location.device.path();
         Error::DiskFull { doing: doing.to_owned(), path, source, needed: Some(needed), available: Some(free) }
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, err
             Err(failed) => return failed,
         }
     }
-    let nearest = levels.first().and_then(|level| Some((level, level.device.available_bytes()?)));
+    let nearest = levels.first().and_then(|level| Some((level, level.location.device.available_bytes()?)));
     let mine = match (&error, nearest) {
         (Error::DiskFull { source, .. }, Some((level, free))) if free < needed => {
             Err(level.full(source.clone(), needed, free))

@@ -193,7 +193,7 @@ impl Inner {
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
 
         let recorded = pool.as_ref().map(|pool| RankRecord::create(pool, group.rank() as u32));
-        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().location.device, lineage));
         let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let program = Program {
             begun: None,
@@ -218,7 +218,7 @@ impl Inner {
             config,
         };
         let mut changing = Changing::new(&program.config, group.rank());
-        let nearest = levels.nearest().kind;
+        let nearest = levels.nearest().location.kind;
         Changing::speculate(&mut changing, &program.config, nearest, (group.rank(), group.size()));
         let mut means = Means {
             feeders,

@@ -123,7 +123,9 @@ impl Inner {
             diary.note_before(unwritten);
         }
         let not_open = later.map_or_else(KeptLocks::default, |later| later.remains.kept);
-        let kept = KeptLocks::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
+        let kept = KeptLocks::new(
+            levels.into_levels().into_iter().map(|level| level.location.locks).chain(not_open.into_all()),
+        );
         let mut session = Inner::open(
             group,
             &whence,

@@ -57,7 +57,7 @@ impl Level {
         let outputs = &program.outputs;
         let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
         let sharing = Sharing {
-            path: &self.device.path(),
+            path: &self.location.device.path(),
             revision: candidate.key.number,
             shards: &shards,
             // Shards of a copy are sent to the ranks that need them.
@@ -128,7 +128,7 @@ impl Level {
         let why = "it holds the program's own variables (mainstay_protect_globals) or its heap, which come back to as many \
                    ranks as saved them: protect by name what other ranks are to go on with";
         Err(Error::RankCount {
-            path: self.device.path(),
+            path: self.location.device.path(),
             revision: candidate.key.number,
             saved,
             now,
@@ -153,7 +153,7 @@ impl Level {
         shards.dedup_by_key(|saved| saved.entry.shard);
         let all = |shard: &u32| shards.iter().any(|saved| saved.entry.shard == *shard);
         if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
-            return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
+            return Err(Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard });
         }
         let own = own.unwrap_or_default();
         let contents = contents(group, program.regions.said_same(), &shards, &own)?;
@@ -194,7 +194,7 @@ impl Level {
             let beside = beside.map(|(portion, entry)| (entry.shard, (portion.clone(), entry.clone())));
             return in_sight.chain(beside).chain(brought).collect();
         }
-        let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
+        let layouts = self.files.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         let mut portions: BTreeMap<u32, Portion> =
             layouts.flat_map(LayoutFile::portions).map(|portion| (portion.rank(), portion)).collect();
         if portions.len() < candidate.shards as usize {
@@ -210,8 +210,8 @@ impl Level {
 
     /// The files of a layout that are in sight and not open yet. If a file cannot be read, its shards are out of sight.
     fn files_of_others(&self, layout: [u8; 16]) -> Vec<LayoutFile> {
-        let device = &*self.device;
-        let is_open = |name: &String| self.layouts.iter().any(|layout| layout.name == *name);
+        let device = &*self.location.device;
+        let is_open = |name: &String| self.files.layouts.iter().any(|layout| layout.name == *name);
         let names = list(device).unwrap_or_default().into_iter().filter(|name| is_layout(name) && !is_open(name));
         let opened = names.filter_map(|name| open_layout(device, name, Access::Read).ok());
         opened.filter(|file| file.header.layout_id == layout && !file.is_cut()).collect()

@@ -174,13 +174,15 @@ impl Inner {
     /// meanwhile: here it waits only for small messages. Collective.
     fn make_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
         let is_touched = self.means.policy.is_in_portion();
-        self.levels.iter_mut().for_each(|level| level.makes_later = is_touched && level.kind == LevelKind::Memory);
+        self.levels
+            .iter_mut()
+            .for_each(|level| level.files.makes_later = is_touched && level.location.kind == LevelKind::Memory);
         let made = self.copy_again(entry, chosen);
         // The state is back, and the program may go on with it. The next checkpoint reports the error.
         if made.is_ok() {
             let _ = self.make_ahead(entry);
         }
-        self.levels.iter_mut().for_each(|level| level.makes_later = false);
+        self.levels.iter_mut().for_each(|level| level.files.makes_later = false);
         made
     }
 
@@ -314,9 +316,10 @@ impl Level {
     /// flaws found in it. Collective.
     pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
         let rank = group.rank() as u32;
-        let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
+        let unseen =
+            Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
-        if self.kind == LevelKind::Memory {
+        if self.location.kind == LevelKind::Memory {
             // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();
         }

@@ -152,7 +152,7 @@ impl Level {
             agree(group, told_of_all(group, found.map(drop))?)?;
             return Err(lost_layout());
         }
-        let mut left = self.current.clone().filter(|_| no_room && self.mends.is_none());
+        let mut left = self.files.current.clone().filter(|_| no_room && self.files.mends.is_none());
         if no_room {
             self.leave_layout(epoch, entry, found)?;
             left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
@@ -163,7 +163,7 @@ impl Level {
             let made = self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own));
             let grown = made.is_ok();
             if let Err(error) = made {
-                let Some(left) = left.filter(|_| self.current.is_none()) else { return Err(error) };
+                let Some(left) = left.filter(|_| self.files.current.is_none()) else { return Err(error) };
                 self.return_to(left);
                 if matches!(error, Error::GroupFailed { .. }) {
                     return Err(error);
@@ -199,7 +199,7 @@ impl Level {
         if told.busy.is_set() {
             self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
             if self.history.passed_over == 1 {
-                let (level, number) = (self.kind.name(), epoch.next_number);
+                let (level, number) = (self.location.kind.name(), epoch.next_number);
                 let why =
                     format!("the level {level} is busy: revision {number} passes it over, as may others after it");
                 remark(epoch.group.rank(), &why);
@@ -268,12 +268,12 @@ impl Levels {
     /// Keeps, on the nearest level, the revisions from which farther levels are fed: those under way there, and `next`.
     pub(super) fn keep_for_feeding(&mut self, next: Option<RevisionKey>) {
         let (nearest, farther) = self.split();
-        let kept = std::mem::take(&mut nearest.fed);
+        let kept = std::mem::take(&mut nearest.feeding.fed);
         let is_under_way =
-            |(key, _): &(RevisionKey, [u8; 16])| farther.iter().any(|level| level.under_feed == Some(*key));
-        let layout = nearest.current.as_ref().map_or([0; 16], |current| current.layout_id);
-        nearest.fed = kept.iter().copied().filter(is_under_way).chain(next.map(|key| (key, layout))).collect();
-        if kept != nearest.fed {
+            |(key, _): &(RevisionKey, [u8; 16])| farther.iter().any(|level| level.feeding.under_feed == Some(*key));
+        let layout = nearest.files.current.as_ref().map_or([0; 16], |current| current.layout_id);
+        nearest.feeding.fed = kept.iter().copied().filter(is_under_way).chain(next.map(|key| (key, layout))).collect();
+        if kept != nearest.feeding.fed {
             nearest.hold_known();
         }
     }

@@ -58,10 +58,10 @@ impl Inner {
         let ready = self.program.ready().and(is_known);
         let (entry, told) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
         told?;
-        if self.levels.nearest().kind == kind {
+        if self.levels.nearest().location.kind == kind {
             self.copy_passed_over(&entry, Call::WaitFor)?;
         }
-        self.unsaved_on(&entry, |level| level.kind == kind)
+        self.unsaved_on(&entry, |level| level.location.kind == kind)
     }
 
     /// Fails if farther levels did not save a revision since the last call: the same on all ranks. Collective if there
@@ -93,7 +93,7 @@ impl Inner {
             let told = agree(group, mine);
             level.history.failing.because(&told);
             let Err(error) = told else { continue };
-            let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
+            let told = format!("the level {} did not get its last revision: {error}", level.location.kind.name());
             if level.history.remarked.as_ref() != Some(&told) {
                 remark(group.rank(), &told);
                 level.history.remarked = Some(told);
@@ -180,7 +180,7 @@ impl Inner {
             true => Some(RevisionKey::new(self.epoch.lineage, self.epoch.next_number - 1)),
             false => self.levels.iter().flat_map(Level::keys).max(),
         };
-        let stays = |level: &Level| level.kind != LevelKind::Memory || !memory_goes;
+        let stays = |level: &Level| level.location.kind != LevelKind::Memory || !memory_goes;
         // Includes all copies, because the node of a failed rank may be lost.
         let has_it = |level: &Level| level.is_former() || newest.is_none_or(|key| level.has(key));
         let stays_whole = |mut family: Range<usize>| {
@@ -208,7 +208,7 @@ impl Inner {
     fn leave_memory(&mut self, entry: &Entered) -> Result<bool> {
         let group = self.epoch.group.with(entry);
         let (nearest, farther) = self.levels.split();
-        if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
+        if nearest.location.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
             return Ok(false);
         }
         let holdable = nearest.find(group)?.holdable();
@@ -221,7 +221,7 @@ impl Inner {
         // A copy level does not count: without the level itself there are fewer copies than the setting says.
         let has_it = |level: &Level| {
             let is_newest = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
-            level.kind != LevelKind::Memory && !level.is_copy() && is_newest
+            level.location.kind != LevelKind::Memory && !level.is_copy() && is_newest
         };
         if let Some(index) = farther.iter().rposition(has_it) {
             return self.copy_newest(entry, index + 1);
@@ -231,7 +231,7 @@ impl Inner {
         let mut lacking = [u64::from(own.is_none())];
         group.all_max(&mut lacking)?;
         let Some((portion, kept)) = own.filter(|_| lacking == [0]) else {
-            let (path, number) = (nearest.device.path(), newest.key.number);
+            let (path, number) = (nearest.location.device.path(), newest.key.number);
             let told = format!(
                 "revision {number} stays in {path}: it is newer than all others, and other ranks have saved it"
             );
@@ -240,7 +240,7 @@ impl Inner {
         };
         // Levels that regularly take revisions come first.
         let mut order: Vec<usize> = (0..farther.len()).filter(|index| !farther[*index].is_copy()).collect();
-        order.sort_by_key(|index| farther[*index].every == 0);
+        order.sort_by_key(|index| farther[*index].location.every == 0);
         let mut failed = Ok(());
         for index in order {
             let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);
@@ -273,9 +273,9 @@ impl Levels {
     /// Removes the levels in the memory of this node, if `rank` is its first one.
     fn remove_memory(&self, rank: usize) {
         // The job has ended, and files that stay do no harm.
-        let in_memory = self.iter().filter(|level| level.kind == LevelKind::Memory);
-        let led = in_memory.filter(|level| level.domain.leader() == rank);
-        led.for_each(|level| places::remove_with_copies(&*level.device));
+        let in_memory = self.iter().filter(|level| level.location.kind == LevelKind::Memory);
+        let led = in_memory.filter(|level| level.location.domain.leader() == rank);
+        led.for_each(|level| places::remove_with_copies(&*level.location.device));
     }
 
     /// Gives up the revisions that are being copied to farther levels.
@@ -303,11 +303,11 @@ impl Level {
     /// certainly ended.
     fn end(&mut self) -> Result<()> {
         self.current_ledgers().try_for_each(|ledger| lock(ledger).end())?;
-        if self.locks_work {
+        if self.location.locks_work {
             // An error here casts no doubt on revisions of this session.
             let held = self.holds.keys();
             let may_end = |other: &&mut Ledger| other.is_begun() && !other.lacks(&held);
-            self.others.iter_mut().filter(may_end).for_each(|other| drop(other.end()));
+            self.files.others.iter_mut().filter(may_end).for_each(|other| drop(other.end()));
         }
         Ok(())
     }
@@ -317,7 +317,7 @@ impl Level {
         if told.busy.is_set() {
             return;
         }
-        self.under_feed = None;
+        self.feeding.under_feed = None;
         if told.under_way == Alike::default() && !told.failed.is_set() {
             return;
         }
@@ -328,11 +328,11 @@ impl Level {
             self.history.failing.again(&mine);
             self.history.unsaved = Some(mine);
             // The holder's copy of the last revision may be unreadable, so the next revision is sent whole.
-            self.sent = None;
+            self.feeding.sent = None;
         } else {
             self.history.failing.is_over();
             if let Some(Attempt::Copying(copying)) = &ended {
-                self.sent = copying.sent();
+                self.feeding.sent = copying.sent();
             }
             self.complete = match (&ended, key) {
                 (Some(Attempt::Copying(copying)), Some(key)) if copying.is_again() => self.complete_again(key, ranks),

@@ -77,7 +77,7 @@ impl Shards {
                 }
             });
         }
-        let of = Some((levels.at(chosen.level).kind, chosen.clone()));
+        let of = Some((levels.at(chosen.level).location.kind, chosen.clone()));
         Shards { of, lying, ..Shards::default() }
     }
 

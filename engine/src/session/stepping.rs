@@ -138,7 +138,7 @@ impl Inner {
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = self.untraced(save);
         // The sender of a request may be about to end the job. So only a revision that goes to all levels is an answer.
-        let goes_to = |level: &Level, key| level.is_former() || level.under_feed == Some(key) || level.has(key);
+        let goes_to = |level: &Level, key| level.is_former() || level.feeding.under_feed == Some(key) || level.has(key);
         let answers = saved.as_ref().is_ok_and(|number| {
             let key = RevisionKey::new(self.epoch.lineage, *number);
             was_asked_for || self.levels.iter().skip(1).all(|level| goes_to(level, key))

@@ -134,16 +134,16 @@ impl Whereabouts {
             let leader = |rank: &Whereabout| rank.levels.get(index).map(|(_, leader, _)| *leader);
             let is_one = self.0.iter().all(|rank| leader(rank) == leader(&self.0[0]));
             PlaceOfLevel {
-                level: level.kind,
+                level: level.location.kind,
                 directories: self
                     .directories(index)
                     .iter()
                     .take(DIRECTORIES_MAX)
                     .map(|path| printable_path(path))
                     .collect(),
-                every: level.every,
-                keep: level.config.keep,
-                outlives_nodes: match level.kind {
+                every: level.location.every,
+                keep: level.location.config.keep,
+                outlives_nodes: match level.location.kind {
                     LevelKind::Memory => false,
                     LevelKind::Disk => is_one && nodes.len() > 1,
                     LevelKind::Pfs => is_one || nodes.len() == 1,
@@ -186,7 +186,7 @@ pub(super) fn whereabouts_of<'a>(
 impl Telling {
     /// Starts the status, on rank 0, in the farthest level of `levels` that takes it. Collective.
     pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
-        let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
+        let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.location.device.directory()).collect();
         directories.reverse();
         // The status of an earlier rank 0 that did not close the space, or still writes.
         let earlier = if group.rank() == 0 { Status::newest_in(&directories) } else { None };

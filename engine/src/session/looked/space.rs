@@ -5,7 +5,7 @@ use super::{
         domain::Domain,
         epoch::same_id,
         holds::Holds,
-        level::{Current, History, Level, LevelKind, Mends, Search, Writers},
+        level::{Current, Feeding, Files, History, Level, LevelKind, Location, Mends, Search, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -60,12 +60,13 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, feeds, device, back, config, joint, history, .. } = old;
-        let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
+        let Level { files, feeding, joint, history, search, location, .. } = old;
+        let Location { kind, every, config, device, back, locks, locks_work, .. } = location;
+        let (locks, domain) = ((locks, locks_work), Domain::find(group, &*device, id)?);
         // Other ranks write these portions from now on.
-        drop((old.current, old.others, old.search));
+        drop((files.current, files.others, search));
         let writers = Writers::Holders(holders);
-        let wanted = Wanted { kind, writers, every, has_others: true, feeds, device, back };
+        let wanted = Wanted { kind, writers, every, has_others: true, feeds: feeding.feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
@@ -168,38 +169,30 @@ impl Looked {
         let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
-        Ok(Level {
-            saving: None,
+        let files = Files {
             current,
             mends,
             made: None,
             others,
             layouts,
-            complete,
-            holds,
             damage: sight.damage,
             hurt: sight.hurt,
             torn: sight.torn,
-            kind,
-            writers,
-            every,
             outgrown: Vec::new(),
             makes_later: false,
-            feeds,
-            fed: Vec::new(),
-            under_feed: None,
-            history: History::default(),
-            config,
-            domain,
-            device,
-            back,
+        };
+        Ok(Level {
+            saving: None,
+            files,
+            complete,
+            holds,
+            feeding: Feeding { feeds, fed: Vec::new(), under_feed: None, sent: None },
             joint,
             doubted: None,
-            sent: None,
+            history: History::default(),
             search: Search::default(),
             mending: None,
-            locks_work,
-            locks,
+            location: Location { kind, writers, every, config, domain, device, back, locks_work, locks },
         })
     }
 }
