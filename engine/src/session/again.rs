@@ -7,10 +7,10 @@ use super::{
     chosen::Chosen,
     copying::swap_sizes,
     entry::Call,
-    inner::Inner,
     level::{Level, lost_layout},
     ranks::Entered,
     room::ShardSizes,
+    state::SessionState,
 };
 use crate::{
     capture::Size,
@@ -27,7 +27,7 @@ use std::{iter, ops::Range, sync::Arc};
 /// A level, the shards that it lacks, and this rank's sites for them: shard, site, size.
 type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 
-impl Inner {
+impl SessionState {
     /// Saves the restored revision again on each level and copy that lacks a shard of it. Reports a copy that cannot be
     /// made; the restore succeeds all the same. Collective.
     pub(super) fn copy_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
@@ -191,8 +191,8 @@ impl Inner {
             let site = level.site(0, allocation).ok_or_else(lost_layout)?;
             let source = Source::Published(own.0, own.1);
             // The nearest level has no thread of its own, so the thread of the next level does it.
-            let by = (index + 1).min(self.means.feeders.len());
-            level.mending = Some(self.means.feed(by, source, size.clone(), site)?);
+            let by = (index + 1).min(self.resources.feeders.len());
+            level.mending = Some(self.resources.feed(by, source, size.clone(), site)?);
         }
         Ok(())
     }

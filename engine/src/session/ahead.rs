@@ -1,18 +1,20 @@
 //! Makes the portions in memory and touches their pages before the first checkpoint. Otherwise the checkpoint would
 //! wait for untouched memory, which takes many times as long as the copy.
 
-use super::{copying::swap_sizes, inner::Inner, level::Level, need::told_of_all, ranks::Entered, room::ShardSizes};
+use super::{
+    copying::swap_sizes, level::Level, need::told_of_all, ranks::Entered, room::ShardSizes, state::SessionState,
+};
 use crate::{
     capture::{Size, size_elsewhere},
     error::{ErrorKind, Result},
 };
 
-impl Inner {
+impl SessionState {
     /// Makes the portions of the nearest level and of its copies for the protected regions, if those levels are in
     /// memory and have no portions yet. `DiskFull`: there is no room for them. The checkpoint reports any other
     /// obstacle. Collective.
     pub(super) fn make_ahead(&mut self, entry: &Entered) -> Result<()> {
-        if !self.means.policy.is_in_portion() || self.levels.nearest().is_laid_out() {
+        if !self.resources.policy.is_in_portion() || self.levels.nearest().is_laid_out() {
             return Ok(());
         }
         self.try_ahead(entry).or_else(|error| if error.kind() == ErrorKind::DiskFull { Err(error) } else { Ok(()) })
@@ -20,7 +22,7 @@ impl Inner {
 
     fn try_ahead(&mut self, entry: &Entered) -> Result<()> {
         let program = &self.program;
-        let size = Size::new(program.regions.all(), 0, self.means.policy.small_below, program.notes.all(), &[]);
+        let size = Size::new(program.regions.all(), 0, self.resources.policy.small_below, program.notes.all(), &[]);
         let mut anything = [u64::from(!size.is_empty())];
         self.epoch.group.with(entry).all_max(&mut anything)?;
         if anything == [0] {
@@ -38,7 +40,7 @@ impl Inner {
         let family = self.levels.families().swap_remove(0);
         self.levels.nearest_mut().have_room(&self.epoch, entry, ShardSizes::of_owner(size))?;
         // Size the copies as the checkpoint does, or it would make larger portions at once.
-        let size = &if self.means.changing.is_some() { size_elsewhere(size, None) } else { size.clone() };
+        let size = &if self.resources.changing.is_some() { size_elsewhere(size, None) } else { size.clone() };
         // Messages between two ranks keep their order: sizes would wait behind shards on their way.
         let is_busy = self.levels.iter().any(|level| level.feeding.under_feed.is_some());
         for index in family.skip(1).filter(|_| !is_busy) {

@@ -11,12 +11,12 @@ use super::{
     copying::swap_sizes,
     entry::{Arrival, Call},
     flag::Alike,
-    inner::Inner,
     level::{Level, LevelKind, lost_layout},
     outputs::compare_outputs,
     ranks::Entered,
     reading::Reading,
     room::{RoomSought, ShardSizes},
+    state::SessionState,
 };
 use crate::{
     capture::{Marked, Size, size_elsewhere, size_to_lead, tell_of_pointers},
@@ -71,7 +71,7 @@ struct TakenRoom {
     feeds: Feeds,
 }
 
-impl Inner {
+impl SessionState {
     /// t1 of the checkpoint that `call` begins, with its only communication. Collective.
     pub(super) fn begin(&mut self, call: Call, announced: u64, ready: Result<()>) -> Result<u64> {
         let (started, t1_unix_ns) = (Instant::now(), unix_ns());
@@ -105,16 +105,17 @@ impl Inner {
 
     /// Finds the regions, notes and output files, and their size. `announced`: bytes of pieces to come. Local.
     fn look_at_program(&mut self, call: Call, announced: u64, ready: Result<()>) -> FoundState {
-        let Inner { program, means, .. } = self;
+        let SessionState { program, resources, .. } = self;
         let (outputs, marked) = match program.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
         let has_new_outputs = program.outputs.look_for_new();
-        let before = means.pooled_bytes_of_heap(&program.regions);
+        let before = resources.pooled_bytes_of_heap(&program.regions);
         let looked = program.look();
-        means.foresee(means.pooled_bytes_of_heap(&program.regions).saturating_sub(before));
-        let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
+        resources.foresee(resources.pooled_bytes_of_heap(&program.regions).saturating_sub(before));
+        let size =
+            Size::new(program.regions.all(), announced, resources.policy.small_below, program.notes.all(), &outputs);
         let ready = ready.and(marked).and(looked);
         FoundState { size, outputs, has_new_outputs, ready, read: self.check_read(call) }
     }
@@ -126,7 +127,7 @@ impl Inner {
             None
         });
         let size = &state.size;
-        let Some(_) = &self.means.changing else {
+        let Some(_) = &self.resources.changing else {
             return ShardPlan { changed, to_lead: None, elsewhere: size.clone() };
         };
         // The changes among pieces show only once the pieces have come.
@@ -147,8 +148,8 @@ impl Inner {
     /// changed a region that it called unchanged. Local.
     fn plan_changed(&mut self, call: Call, state: &FoundState) -> Result<Option<PlannedShard>> {
         let (number, ranks, fills_later) = (self.epoch.next_number, self.epoch.group.size(), self.fills_later());
-        let small_below = self.means.policy.small_below;
-        let Some(changing) = &mut self.means.changing else { return Ok(None) };
+        let small_below = self.resources.policy.small_below;
+        let Some(changing) = &mut self.resources.changing else { return Ok(None) };
         // From here on the checkpoint may use any free block.
         changing.stop_early();
         // Between begin and checkpoint the program goes on, and may change parts that were found clean.
@@ -161,7 +162,7 @@ impl Inner {
 
     /// Whether an I/O thread of this rank can complete an outline later.
     fn fills_later(&self) -> bool {
-        self.means.policy.publisher == Publisher::Threads
+        self.resources.policy.publisher == Publisher::Threads
     }
 
     /// Looks for room in the pool and on each level that takes the revision. Local.
@@ -169,7 +170,7 @@ impl Inner {
         if state.read.is_err() {
             return FoundRoom { pool: Ok(()), levels: self.levels.iter().map(|_| RoomSought::NoTurn).collect() };
         }
-        let pool = self.means.find_pool(&state.size, &self.program.regions);
+        let pool = self.resources.find_pool(&state.size, &self.program.regions);
         let (number, to_all) = (self.epoch.next_number, self.program.due.to_all);
         let (nearest, farther) = self.levels.split();
         let in_nearest = nearest.look_for_room(true, plan.on_nearest(&state.size), &self.epoch).with(&pool);
@@ -193,13 +194,13 @@ impl Inner {
             not_ready: state.ready.is_err().into(),
             new_outputs: state.has_new_outputs.into(),
             anything: (!state.size.is_empty()).into(),
-            chunk: self.means.chunk_facts(),
-            early_batch_us: self.means.changing.as_ref().map_or(0, Changing::early_batch_us),
+            chunk: self.resources.chunk_facts(),
+            early_batch_us: self.resources.changing.as_ref().map_or(0, Changing::early_batch_us),
             ..Agreement::default()
         };
         let (entry, told) = self.enter(arrival, mine)?;
         let (all, communication) = (told.all, asked.elapsed());
-        self.means.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
+        self.resources.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
         self.program.reading = Reading::Over;
         self.program.shards = Default::default();
         self.levels.iter_mut().for_each(Level::forget_fetched);
@@ -301,13 +302,13 @@ impl Inner {
         let late = plan.to_lead.filter(|size| allocation.is_for(size, &[]));
         let is_late = late.is_some();
         let fills_later = self.fills_later();
-        let changing = self.means.changing.as_mut().filter(|_| is_late);
+        let changing = self.resources.changing.as_mut().filter(|_| is_late);
         let compared = changing.map(|changing| changing.compared(self.levels.nearest()));
         let base = base.or_else(|| compared.as_ref().map(|compared| compared.base.clone()));
         let mut size = changes.as_ref().map_or(late.unwrap_or(state.size), |changes| changes.size.clone());
-        let changing = self.means.changing.as_mut();
+        let changing = self.resources.changing.as_mut();
         size.annex.saved_early = changing.and_then(|changing| changing.tell_saved_early(leads_to_early));
-        let changed = self.means.changing.as_ref().map(Changing::outlines).map(|outlines| Changed {
+        let changed = self.resources.changing.as_ref().map(Changing::outlines).map(|outlines| Changed {
             base,
             plan: changes,
             is_late,
@@ -316,8 +317,10 @@ impl Inner {
         let (shards, shard) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard, size, outputs: state.outputs, started };
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
-        let staging =
-            self.means.fit_pool(chunk, key.number).and_then(|()| self.means.stage(intent, site?, phases, changed));
+        let staging = self
+            .resources
+            .fit_pool(chunk, key.number)
+            .and_then(|()| self.resources.stage(intent, site?, phases, changed));
         self.program.begun = Some(Begun { number: key.number, staging, feeds, compared });
         key.number
     }

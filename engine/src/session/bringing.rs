@@ -5,9 +5,9 @@ use super::{
     entry::Call,
     fetch::Search,
     flaws::{Flaws, split_flaws},
-    inner::Inner,
     levels::Levels,
     shards::ShardItems,
+    state::SessionState,
 };
 use crate::{
     error::{Error, Result},
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// A shard as a rank reports it: its level, its layout, and its contents.
 type ToldShard = (usize, [u8; 16], SavedShard);
 
-impl Inner {
+impl SessionState {
     /// Makes the shards `wanted` readable on this rank, whole, from any level or rank. Afterwards all ranks know the
     /// contents of each shard. Ranks may want different shards. Collective.
     pub(super) fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {

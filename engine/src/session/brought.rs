@@ -13,7 +13,7 @@ use crate::{
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// A shard that another rank reports to all, and that this rank has too, on a level or a copy.
-pub(super) struct Beside {
+pub(super) struct SharedShard {
     /// The index of this place in the shard's list of spots.
     pub(super) spot: usize,
     pub(super) portion: Portion,
@@ -49,7 +49,7 @@ pub(super) struct ToldShards {
     pub(super) contents: BTreeMap<(u32, String), Hash>,
 }
 
-impl Beside {
+impl SharedShard {
     pub(super) fn verify(&self) -> Result<()> {
         pour(&self.portion, &self.portion.read_manifest(&self.kept.entry)?, &|_, _| ())
     }

@@ -8,10 +8,10 @@ use super::{
     choice::{Choices, ask_for_one},
     entry::Call,
     flaws::Attempted,
-    inner::Inner,
     level::Level,
     ranks::Entered,
     restore::pour_together,
+    state::SessionState,
 };
 use crate::{
     capture::Region,
@@ -35,7 +35,7 @@ pub struct Got {
     pub skipped: Vec<String>,
 }
 
-impl Inner {
+impl SessionState {
     pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
         let added = self.program.ready().and_then(|()| {
             // SAFETY: a checkpoint only reads the region, which is removed below, while `bytes` is still borrowed.

@@ -5,16 +5,16 @@
 
 use super::{
     entry::Call,
-    inner::Inner,
     level::Level,
     looked::Looked,
     ranks::Entered,
     requests::Listener,
+    state::SessionState,
     telling::{Telling, whereabouts_of},
 };
 use crate::{config::DiskLost, error::Result, feed::Feeder, ground::threads_at_once, group::agree, remark::remark};
 
-impl Inner {
+impl SessionState {
     /// Opens the levels that were left for later, as a part of `call`, which has arrived. Collective.
     pub(super) fn open_later_in(&mut self, call: Call) -> Result<()> {
         if self.later.is_none() {
@@ -41,7 +41,7 @@ impl Inner {
     fn open_later_with(&mut self, entry: &Entered, disk_lost: DiskLost) -> Result<()> {
         let Some(later) = &mut self.later else { return Ok(()) };
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
-        let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
+        let (which, kept) = (later.from..later.plans.len(), Some(&mut later.carryover.kept));
         let known = self.levels.iter().flat_map(Level::keys).max();
         let note = later.note.as_ref();
         let mut looked = Looked::at_all(group, &later.plans, which, note, config, self.program.holds_copies, kept)?;
@@ -54,22 +54,22 @@ impl Inner {
         let feeders: Vec<Feeder> = agree(group, levels.iter().map(|_| Feeder::start(threads)).collect())?;
         self.levels.extend(levels);
         self.levels.note = later.note.take();
-        self.means.feeders.extend(feeders);
+        self.resources.feeders.extend(feeders);
         // From here on the levels are open, even if a later step fails.
-        let past = self.later.take().and_then(|later| later.remains.past);
-        self.outward.waits = false;
+        let past = self.later.take().and_then(|later| later.carryover.past);
+        self.announcer.waits = false;
         if self.program.due.listener.is_none() {
             self.program.due.listener =
                 Listener::begin(group.rank(), &*self.levels.farthest().location.device, lineage);
         }
-        let Inner { epoch, levels, .. } = self;
+        let SessionState { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         let group = self.epoch.group.with(entry);
         let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
         if let (Some(telling), Some(past)) = (&mut telling, past) {
             telling.take_over(past);
         }
-        self.outward.telling = telling;
+        self.announcer.telling = telling;
         self.tell();
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! One checkpoint, from t1 to t2. The I/O threads do the rest, until t3.
 
-use super::{agreement::Agreement, attempt::Attempt, begun::Begun, entry::Call, inner::Inner};
+use super::{agreement::Agreement, attempt::Attempt, begun::Begun, entry::Call, state::SessionState};
 use crate::{
     capture::Size,
     commit::RevisionKey,
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-impl Inner {
+impl SessionState {
     /// Stages one piece of a stream. Local.
     pub(super) fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
         let Some(mut begun) = self.program.begun.take() else {
@@ -21,7 +21,7 @@ impl Inner {
         let written = match &mut begun.staging {
             Ok(staging) => {
                 let regions = self.program.regions.all();
-                self.means.with_hands(&self.levels, |hands| staging.write(hands, name, offset, bytes, regions))
+                self.resources.with_hands(&self.levels, |tools| staging.write(tools, name, offset, bytes, regions))
             }
             Err(error) => Err(error.clone()),
         };
@@ -48,17 +48,17 @@ impl Inner {
         let Begun { number, mut staging, feeds, compared } = begun;
         let mut ready = ready;
         if let (Some(compared), Some(changing), Ok(staging), Ok(())) =
-            (&compared, &mut self.means.changing, &mut staging, &ready)
+            (&compared, &mut self.resources.changing, &mut staging, &ready)
         {
             let (regions, whole) = (self.program.regions.all(), staging.shard().size().clone());
-            let plan = changing.plan_late(compared, number, regions, &whole, self.means.policy.small_below);
+            let plan = changing.plan_late(compared, number, regions, &whole, self.resources.policy.small_below);
             match plan {
                 Ok(plan) => staging.plan_regions(plan),
                 Err(error) => ready = Err(error),
             }
         }
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
-        if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
+        if let (Some(changing), Ok(shard)) = (&mut self.resources.changing, &source) {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
         let told = self.stage(staging, ready);
@@ -70,7 +70,7 @@ impl Inner {
         }
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are already in memory.
-        self.means.touch(&self.levels, TouchOrder::EndFirst);
+        self.resources.touch(&self.levels, TouchOrder::EndFirst);
         // Other copies move on in later calls. Receiving them here would delay the program as long as other ranks send.
         self.copy_now(Call::Checkpoint).and(told).map(|()| number)
     }
@@ -90,8 +90,9 @@ impl Inner {
                 }
                 None => {
                     let (site, size) = sites.swap_remove(0);
-                    let fed =
-                        source.clone().and_then(|source| self.means.feed(index, Source::UnderWay(source), size, site));
+                    let fed = source
+                        .clone()
+                        .and_then(|source| self.resources.feed(index, Source::UnderWay(source), size, site));
                     fed.map_or_else(Attempt::Failed, Attempt::Running)
                 }
             });
@@ -101,13 +102,13 @@ impl Inner {
     /// Stages the rest of the shard that `staging` began. Gives the shard up if `ready` is an error.
     fn stage(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
         let staging = staging.inspect_err(|error| {
-            self.means.end_copying();
+            self.resources.end_copying();
             self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone()));
         })?;
         let (saving, profile, regions) = (staging.shard().clone(), self.profile(), self.program.regions.all());
-        self.means.with_hands(&self.levels, |hands| match ready {
-            Ok(()) => staging.finish(hands, regions, profile),
-            Err(error) => staging.abandon(hands, error),
+        self.resources.with_hands(&self.levels, |tools| match ready {
+            Ok(()) => staging.finish(tools, regions, profile),
+            Err(error) => staging.abandon(tools, error),
         });
         let outcome = match saving.failure() {
             Some(error) => Err(error.clone()),

@@ -3,11 +3,11 @@
 //! Invariant: if the job goes on after failures, and all ranks have agreed on the end, the end is announced as long as
 //! one rank is left.
 
-use super::{inner::Inner, ranks::Entered, report::Report};
+use super::{ranks::Entered, report::Report, state::SessionState};
 use crate::{config::Recovery, group::agree, status};
 use std::path::PathBuf;
 
-impl Inner {
+impl SessionState {
     /// Call it after all ranks have agreed on the end, and after rank 0 has announced it or failed. `memory_goes`: the
     /// files in memory are removed next. Collective if ranks may fail.
     pub(super) fn end_is_told(&self, entry: &Entered, memory_goes: bool) {
@@ -31,6 +31,6 @@ impl Inner {
     /// failures; otherwise rank 0 does.
     pub(super) fn ending_report(&mut self) -> Option<Report> {
         let all_tell = self.program.config.recovery != Recovery::Off;
-        self.report.take().or_else(|| Report::find(self.whence.path()?).filter(|_| all_tell))
+        self.report.take().or_else(|| Report::find(self.origin.path()?).filter(|_| all_tell))
     }
 }

@@ -8,10 +8,10 @@ use super::{
     attempt::Attempt,
     copies::{CopyLane, CopyWord, Copying, HeldShard, Letter, Post, out_of_turn, room_for, word},
     entry::Call,
-    inner::Inner,
     level::{Level, LevelKind},
-    means::Means,
     ranks::Entered,
+    resources::Resources,
+    state::SessionState,
 };
 use crate::{
     capture::Size,
@@ -67,7 +67,7 @@ impl Level {
     }
 }
 
-impl Inner {
+impl SessionState {
     /// Moves on the messages between this rank, its holders and its wards. Never waits. After an error every call
     /// fails: the expected data never comes, and other ranks wait for it.
     pub(super) fn progress(&mut self) -> Result<Progress> {
@@ -76,7 +76,7 @@ impl Inner {
     }
 
     fn carry_on(&mut self) -> Result<Progress> {
-        let Inner { means, epoch, levels, .. } = self;
+        let SessionState { resources, epoch, levels, .. } = self;
         let group = epoch.group.between_two();
         let post = &mut epoch.post;
         for level in levels.iter_mut() {
@@ -99,7 +99,7 @@ impl Inner {
                             for piece in held.take_on(*announced, key)? {
                                 post.receive(group, ward, Letter::Piece(piece))?;
                             }
-                            held.finish(means.feeder(index)?);
+                            held.finish(resources.feeder(index)?);
                         }
                         CopyWord::GivenUp(index, failed) => {
                             held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
@@ -108,7 +108,7 @@ impl Inner {
                     Letter::Piece(piece) => {
                         let index = piece.level;
                         let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
-                        let feeder = means.feeder(index)?;
+                        let feeder = resources.feeder(index)?;
                         held.take(piece, feeder);
                         held.finish(feeder);
                     }
@@ -222,7 +222,7 @@ fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut HeldShard, Re
     }
 }
 
-impl Means {
+impl Resources {
     /// The thread that publishes on level `level`.
     fn feeder(&self, level: usize) -> Result<&Feeder> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };

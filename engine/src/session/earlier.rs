@@ -3,16 +3,16 @@
 //!
 //! Invariant: a refusal depends only on facts that all ranks know, so all ranks get the same answer.
 
-use super::{entry::Call, inner::Inner, level::Level};
+use super::{entry::Call, level::Level, state::SessionState};
 use crate::{
     commit::RevisionKey,
     error::{Error, ErrorKind, Result},
 };
 
-impl Inner {
+impl SessionState {
     /// Makes a call that reads. The program knows the saved state once `read` returns something, or finds nothing
     /// readable.
-    pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut Inner) -> Result<T>) -> Result<T> {
+    pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut SessionState) -> Result<T>) -> Result<T> {
         let came = read(self);
         if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
             self.program.unread = false;

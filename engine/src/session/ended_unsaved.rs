@@ -2,12 +2,12 @@
 
 use super::{
     due::{Due, Tally},
-    inner::Inner,
+    state::SessionState,
 };
 use crate::{config::Config, remark::remark};
 use std::time::Duration;
 
-impl Inner {
+impl SessionState {
     /// Prints the warning on rank 0. Local.
     pub(super) fn remark_unsaved_end(&self) {
         if let Some(text) = unsaved_end(&self.program.due, &self.program.config) {

@@ -9,9 +9,9 @@ use super::{
     attempt::Attempt,
     changed::Changing,
     flag::Alike,
-    inner::Inner,
     level::{Level, LevelKind},
     ranks::Entered,
+    state::SessionState,
 };
 use crate::{
     error::{Error, Result, numbered},
@@ -92,7 +92,7 @@ impl Call {
     }
 }
 
-impl Inner {
+impl SessionState {
     /// Gives up an unfinished checkpoint, and waits for the revision under way if `call` settles it. An error is on
     /// this rank alone: the session is over.
     pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
@@ -104,7 +104,7 @@ impl Inner {
             self.levels.iter_mut().for_each(Level::end_mending);
         }
         if call.writes_roots() {
-            self.means.changing.iter_mut().for_each(Changing::forget_early);
+            self.resources.changing.iter_mut().for_each(Changing::forget_early);
         }
         self.progress()?;
         let previous = if call.settles() { self.levels.nearest_mut().settle() } else { Ok(()) };
@@ -211,7 +211,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl SessionState {
     /// Reports to all ranks which calls they made; they know that the calls differ. If one was `close`, the session is
     /// over on all ranks. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {

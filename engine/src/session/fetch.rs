@@ -4,7 +4,7 @@
 //! Invariants: all ranks choose the same senders; a rank reads no data that it has not verified itself.
 
 use super::{
-    brought::{Beside, WantedShards},
+    brought::{SharedShard, WantedShards},
     chosen::Chosen,
     copies::Post,
     exchange::{Came, Lying, Want, exchange, here},
@@ -156,7 +156,7 @@ impl Search {
     }
 
     /// The shards that this rank has but does not report, unless they are known to be damaged.
-    fn beside(&self, levels: &Levels, rank: usize, tells_of: impl Fn(usize) -> bool) -> Vec<Beside> {
+    fn beside(&self, levels: &Levels, rank: usize, tells_of: impl Fn(usize) -> bool) -> Vec<SharedShard> {
         let own = |shard: usize| {
             let nearest = self.spot(shard)?.family;
             let mut near = self.left(shard).filter(|(_, spot)| spot.family == nearest && spot.rank == rank);
@@ -164,7 +164,7 @@ impl Search {
                 let (portion, kept) = here(levels, spot.level, shard, &self.candidate).ok()?;
                 Some((portion, kept, number))
             })?;
-            Some(Beside { spot, portion, kept })
+            Some(SharedShard { spot, portion, kept })
         };
         (0..self.spots.len()).filter(|shard| !tells_of(*shard)).filter_map(own).collect()
     }

@@ -6,10 +6,10 @@
 use super::{
     copies,
     entry::Call,
-    inner::Inner,
     level::{Level, Writers},
     looked::Looked,
     ranks::Entered,
+    state::SessionState,
 };
 use crate::{
     error::{ErrorKind, Result},
@@ -25,7 +25,7 @@ pub struct Handed {
     pub stay: u64,
 }
 
-impl Inner {
+impl SessionState {
     pub(super) fn hold_copies(&mut self, holds: bool) -> Result<Handed> {
         let call = Call::HoldCopies;
         let entry = self.wait_in(call)?;
@@ -70,7 +70,7 @@ impl Inner {
             }
         }
         if has_changed {
-            self.outward.tell_holders(&self.levels);
+            self.announcer.tell_holders(&self.levels);
         }
         Ok(handed)
     }

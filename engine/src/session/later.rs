@@ -1,7 +1,7 @@
 //! Levels that are opened later. If a job goes on from the memory of its nodes after a failure, the farther levels wait
 //! until a call needs one.
 
-use super::{level::LevelKind, places::NoteFile, plan::LevelPlan, remains::Remains};
+use super::{carryover::Carryover, level::LevelKind, places::NoteFile, plan::LevelPlan};
 
 pub(super) struct LaterLevels {
     /// The plans of all levels of the session, the nearest first.
@@ -10,7 +10,7 @@ pub(super) struct LaterLevels {
     pub(super) from: usize,
     pub(super) note: Option<NoteFile>,
     /// The state of these levels on this rank from before the failure.
-    pub(super) remains: Remains,
+    pub(super) carryover: Carryover,
 }
 
 impl LaterLevels {

@@ -6,7 +6,7 @@
 use super::{
     agreement::LevelFacts,
     attempt::Attempt,
-    brought::{Beside, ShardParts, ToldShards, WantedShards},
+    brought::{ShardParts, SharedShard, ToldShards, WantedShards},
     domain::Domain,
     failing::FailureStreak,
     flag::Alike,
@@ -139,7 +139,7 @@ pub(super) struct Search {
     /// Shards that other ranks report, in portions that this rank sees too.
     pub(super) in_sight: Vec<(u32, Portion)>,
     /// Shards that other ranks report and that this rank has too, on one of the levels.
-    pub(super) beside: Vec<Beside>,
+    pub(super) beside: Vec<SharedShard>,
     /// Parts of shards from other ranks.
     pub(super) parts: Vec<ShardParts>,
     /// The items that this rank has to read and does not have yet.

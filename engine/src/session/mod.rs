@@ -6,12 +6,14 @@
 mod again;
 mod agreement;
 mod ahead;
+mod announcer;
 mod attempt;
 mod begin;
 mod begun;
 mod bringing;
 mod brought;
 mod buffer;
+mod carryover;
 mod catching_up;
 mod changed;
 mod checkpoint;
@@ -36,20 +38,17 @@ mod flaws;
 mod held;
 mod holders;
 mod holds;
-mod inner;
 mod later;
 mod layout;
 mod level;
 mod levels;
 mod locking;
 mod looked;
-mod means;
 mod missed;
 mod need;
 mod node;
 mod open;
 mod outputs;
-mod outward;
 mod places;
 mod plan;
 mod program;
@@ -59,9 +58,9 @@ mod reading;
 mod record;
 mod recover;
 mod redistribute;
-mod remains;
 mod report;
 mod requests;
+mod resources;
 mod restore;
 mod room;
 mod run;
@@ -70,6 +69,7 @@ mod saver;
 mod schedule;
 mod settle;
 mod shards;
+mod state;
 mod stepping;
 mod telling;
 mod tracing;
@@ -97,10 +97,10 @@ use crate::{
     remark::remark,
     space::format::{Emptied, Item},
 };
+use carryover::Carryover;
 use entry::Call;
-use inner::Inner;
-use plan::Whence;
-use remains::Remains;
+use plan::Origin;
+use state::SessionState;
 use std::{
     path::Path,
     process,
@@ -112,7 +112,7 @@ use telling::node_name;
 /// forked child every method is refused, and dropping the session does nothing.
 pub struct Session {
     /// `None` once the session is closed or dropped.
-    inner: Option<Inner>,
+    inner: Option<SessionState>,
     /// The process to which the threads, locks and communicator of the session belong.
     pid: u32,
     /// The saver with the exclusive right to begin revisions, if any.
@@ -127,7 +127,7 @@ impl Session {
     pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
         // An absolute path lets the program change its directory.
         let path = rehearsal::place(path);
-        Self::open_from(group, Whence::Path(path), &config)
+        Self::open_from(group, Origin::Path(path), &config)
     }
 
     /// Opens the space on `device`. Collective.
@@ -140,7 +140,7 @@ impl Session {
     /// Opens several levels, the nearest first. A checkpoint saves to the nearest level, and waits only for that. The
     /// other levels are fed from there, each at its own pace. Collective.
     pub fn open_levels(group: Box<dyn Group>, levels: Vec<LevelPlan>, config: Config) -> Result<Session> {
-        Self::open_from(group, Whence::Levels(levels), &config)
+        Self::open_from(group, Origin::Levels(levels), &config)
     }
 
     /// Prints a remark to the user on standard error, on rank 0, if no call can report it as an error. For layers on
@@ -675,7 +675,7 @@ impl Session {
     pub fn close(mut self) -> Result<()> {
         self.ours()?;
         let saved = if rehearsal::is_one() { self.save_the_end() } else { Ok(()) };
-        let closed = self.inner.take().map_or(Ok(()), Inner::close);
+        let closed = self.inner.take().map_or(Ok(()), SessionState::close);
         saved.and(closed)
     }
 
@@ -708,12 +708,12 @@ impl Session {
         if inner.epoch.group.size() == 1 { self.close() } else { Ok(()) }
     }
 
-    fn open_from(group: Box<dyn Group>, whence: Whence, config: &Config) -> Result<Session> {
-        let inner = Inner::open(group, &whence, config, Remains::default())?;
+    fn open_from(group: Box<dyn Group>, origin: Origin, config: &Config) -> Result<Session> {
+        let inner = SessionState::open(group, &origin, config, Carryover::default())?;
         Ok(Session { inner: Some(inner), pid: process::id(), saver: Weak::new(), has_more: false })
     }
 
-    fn ours(&mut self) -> Result<&mut Inner> {
+    fn ours(&mut self) -> Result<&mut SessionState> {
         let is_ours = self.pid == process::id();
         match &mut self.inner {
             Some(inner) if is_ours => Ok(inner),

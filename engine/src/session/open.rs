@@ -2,28 +2,28 @@
 
 use super::{
     agreement::LEVELS_MAX,
+    announcer::Announcer,
+    carryover::{Carryover, GoingOn},
     changed::Changing,
     copies::Post,
     diary::Diary,
     due::{Due, SignalFlag},
     epoch::{Epoch, next_lineage, same_id},
-    inner::Inner,
     later::LaterLevels,
     level::{Level, LevelKind},
     levels::Levels,
     looked::Looked,
-    means::Means,
     node::Node,
-    outward::Outward,
     places::{self, NoteFile},
-    plan::{LevelPlan, Whence},
+    plan::{LevelPlan, Origin},
     program::Program,
     ranks::Ranks,
     reading::Reading,
-    remains::{GoingOn, Remains},
     report::Report,
     requests::Listener,
+    resources::Resources,
     schedule::Schedule,
+    state::SessionState,
     telling::{Telling, whereabouts_of},
     tracing::Tracing,
 };
@@ -55,14 +55,14 @@ static PASSED_OVER: Remark = Remark::new();
 
 /// A session that lacks only its ranks.
 struct Open {
-    // Drop order: the same as in `Inner`.
+    // Drop order: the same as in `SessionState`.
     program: Program,
-    means: Means,
+    resources: Resources,
     node: u32,
     lineage: Lineage,
     next_number: u64,
     spares_left: u32,
-    outward: Outward,
+    announcer: Announcer,
     levels: Levels,
     later: Option<LaterLevels>,
     report: Option<Report>,
@@ -75,33 +75,33 @@ pub(super) struct Refused {
     pub(super) error: Error,
 }
 
-impl Inner {
+impl SessionState {
     /// Opens the levels of `whence`, the nearest first. A recovery goes on with `remains`. Collective.
     pub(super) fn try_open(
         group: Box<dyn Group>,
-        whence: Whence,
+        origin: Origin,
         config: Config,
-        remains: &mut Remains,
-    ) -> std::result::Result<Inner, Refused> {
-        match Self::open_for(&*group, &whence, config, remains) {
-            Ok(open) => Ok(open.with(group, whence)),
+        carryover: &mut Carryover,
+    ) -> std::result::Result<SessionState, Refused> {
+        match Self::open_for(&*group, &origin, config, carryover) {
+            Ok(open) => Ok(open.with(group, origin)),
             Err(error) => Err(Refused { group, error }),
         }
     }
 
-    fn open_for(group: &dyn Group, whence: &Whence, config: Config, remains: &mut Remains) -> Result<Open> {
-        let path = match whence {
-            Whence::Levels(plans) => return Self::open_levels(group, plans.clone(), None, config, remains),
-            Whence::Path(path) => path,
+    fn open_for(group: &dyn Group, origin: &Origin, config: Config, carryover: &mut Carryover) -> Result<Open> {
+        let path = match origin {
+            Origin::Levels(plans) => return Self::open_levels(group, plans.clone(), None, config, carryover),
+            Origin::Path(path) => path,
         };
         let (plans, note) = places::plans(group, path, &config)?;
         let report = if group.rank() == 0 { Report::begin(path) } else { None };
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        let mut open = Self::open_levels(group, plans, note, config, remains)?;
+        let mut open = Self::open_levels(group, plans, note, config, carryover)?;
         report.iter().for_each(Report::opened);
         open.report = report;
         if group.rank() == 0 {
-            let nodes = open.outward.telling.as_ref().map_or(0, |telling| telling.nodes);
+            let nodes = open.announcer.telling.as_ref().map_or(0, |telling| telling.nodes);
             let config = &open.program.config;
             let opening = Opening {
                 lineage: open.lineage.number,
@@ -112,12 +112,12 @@ impl Inner {
                 ..Opening::default()
             };
             let mut diary = Diary::begin(path, open.levels.all(), opening);
-            match remains.diary.take() {
+            match carryover.diary.take() {
                 Some(before) => diary.take_over(before),
                 // This rank was not rank 0 before, and the former rank 0 wrote none of these recoveries down.
-                None => untold(remains).for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
+                None => untold(carryover).for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
             }
-            open.outward.diary = Some(diary);
+            open.announcer.diary = Some(diary);
         }
         Ok(open)
     }
@@ -127,23 +127,23 @@ impl Inner {
         plans: Vec<LevelPlan>,
         mut note: Option<NoteFile>,
         config: Config,
-        remains: &mut Remains,
+        carryover: &mut Carryover,
     ) -> Result<Open> {
         agree(group, config.check())?;
         check_alike(group, &config)?;
         let going_on = match config.recovery {
             config::Recovery::Off => GoingOn::default(),
-            _ => GoingOn::find(group, remains, config.spares)?,
+            _ => GoingOn::find(group, carryover, config.spares)?,
         };
         if group.rank() == 0 && !going_on.untold.is_empty() {
-            remains.past.get_or_insert_default().since = going_on.untold;
+            carryover.past.get_or_insert_default().since = going_on.untold;
         }
-        let (begun, holds) = (Instant::now(), !remains.holds_none);
+        let (begun, holds) = (Instant::now(), !carryover.holds_none);
         agree(group, check_plans(&plans))?;
         // A recovery from the nodes' memory does not wait for storage: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
-        let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut remains.kept);
+        let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut carryover.kept);
         let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
         let mut disk_lost = config.disk_lost;
         // A revision that was being copied to another level may be whole only there.
@@ -174,15 +174,16 @@ impl Inner {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
             // If this opening fails, the next one needs them too.
-            let (kept, past) = (remains.kept.clone(), remains.past.clone());
-            let remains = Remains { before: remains.before, kept, past, diary: None, holds_none: remains.holds_none };
-            later = Some(LaterLevels { plans, from: now, note: note.take(), remains });
+            let (kept, past) = (carryover.kept.clone(), carryover.past.clone());
+            let carryover =
+                Carryover { before: carryover.before, kept, past, diary: None, holds_none: carryover.holds_none };
+            later = Some(LaterLevels { plans, from: now, note: note.take(), carryover });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
         let telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
-        let mut outward = Outward { telling, diary: None, waits: later.is_some() };
-        if let (Some(telling), Some(past)) = (&mut outward.telling, remains.past.clone()) {
+        let mut announcer = Announcer { telling, diary: None, waits: later.is_some() };
+        if let (Some(telling), Some(past)) = (&mut announcer.telling, carryover.past.clone()) {
             telling.take_over(past);
         }
         let threads = threads_at_once(group.ranks_here());
@@ -220,7 +221,7 @@ impl Inner {
         let mut changing = Changing::new(&program.config, group.rank());
         let nearest = levels.nearest().location.kind;
         Changing::speculate(&mut changing, &program.config, nearest, (group.rank(), group.size()));
-        let mut means = Means {
+        let mut resources = Resources {
             feeders,
             io,
             pool: pool.map(PoolInMaking::new),
@@ -238,7 +239,7 @@ impl Inner {
         };
         if !levels.iter().any(Level::has_any) {
             // Nothing can be restored, so a checkpoint comes next.
-            means.begin_pool(&program.regions);
+            resources.begin_pool(&program.regions);
         }
         let GoingOn { mut recovering, spares_left, .. } = going_on;
         if let Some(recovering) = &mut recovering {
@@ -249,12 +250,12 @@ impl Inner {
         let report = None;
         let open = Open {
             program,
-            means,
+            resources,
             node,
             lineage,
             next_number,
             spares_left,
-            outward,
+            announcer,
             levels,
             later,
             report,
@@ -265,25 +266,26 @@ impl Inner {
 }
 
 impl Open {
-    fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, node, lineage, next_number, spares_left, .. } = self;
-        let Open { outward, levels, later, report, recovering, .. } = self;
+    fn with(self, group: Box<dyn Group>, origin: Origin) -> SessionState {
+        let Open { program, resources, node, lineage, next_number, spares_left, .. } = self;
+        let Open { announcer, levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
         let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, post, group };
-        let mut session = Inner { program, means, epoch, outward, levels, later, report, whence, recovering };
-        let Inner { epoch, levels, .. } = &mut session;
+        let mut session =
+            SessionState { program, resources, epoch, announcer, levels, later, report, origin, recovering };
+        let SessionState { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();
         if session.recovering.is_none() {
-            session.outward.await_opening();
+            session.announcer.await_opening();
         }
         session
     }
 }
 
 /// The recoveries that are recorded once all levels are open.
-fn untold(remains: &Remains) -> impl Iterator<Item = &Recovery> {
-    remains.past.iter().flat_map(|past| &past.since)
+fn untold(carryover: &Carryover) -> impl Iterator<Item = &Recovery> {
+    carryover.past.iter().flat_map(|past| &past.since)
 }
 
 /// Refuses too many levels, or none.

@@ -32,19 +32,19 @@ impl LevelPlan {
 
 /// The source of a session's levels. A recovery opens the session from it again.
 #[derive(Clone)]
-pub(super) enum Whence {
+pub(super) enum Origin {
     /// The directory of the farthest level; the settings give the others.
     Path(PathBuf),
     /// The nearest level first.
     Levels(Vec<LevelPlan>),
 }
 
-impl Whence {
+impl Origin {
     /// The path, if the session was opened by one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
-            Whence::Path(path) => Some(path),
-            Whence::Levels(_) => None,
+            Origin::Path(path) => Some(path),
+            Origin::Levels(_) => None,
         }
     }
 }

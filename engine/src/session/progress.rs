@@ -3,15 +3,15 @@
 use super::{
     changed::Changing,
     early::{Early, Speculation},
-    inner::Inner,
     program::Program,
+    state::SessionState,
 };
 use crate::{
     error::{Error, Result},
     predict::Moment,
 };
 
-impl Inner {
+impl SessionState {
     /// Advances the exchange between this rank and others. An error means that the session is over. Local, never waits.
     pub(super) fn move_on(&mut self) -> Result<()> {
         self.epoch.over.clone().map_or(Ok(()), Err)?;
@@ -23,7 +23,7 @@ impl Inner {
         self.epoch.over.clone().map_or(Ok(()), Err)?;
         let Program { tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.at(Moment::Tick, regions.all()));
-        if let Some(early) = early(&mut self.means.changing) {
+        if let Some(early) = early(&mut self.resources.changing) {
             early.tick(regions.all());
         }
         Ok(())
@@ -44,7 +44,7 @@ impl Inner {
         }
         // A followed region may have grown since `look` was last called. The new bytes have no known place yet.
         let known = bytes.min(all.saturating_sub(offset));
-        if let Some(early) = early(&mut self.means.changing).filter(|_| known > 0) {
+        if let Some(early) = early(&mut self.resources.changing).filter(|_| known > 0) {
             early.settled(region, offset, known);
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Inner {
             off: "nothing was asked to be saved early, or nothing can be".to_owned(),
             ..Speculation::default()
         };
-        early(&mut self.means.changing).map_or_else(off, |early| early.told())
+        early(&mut self.resources.changing).map_or_else(off, |early| early.told())
     }
 }
 

@@ -5,14 +5,14 @@
 //! regions stay protected.
 
 use super::{
+    carryover::{Before, Carryover},
     epoch::Epoch,
-    inner::Inner,
     level::Level,
     locking::KeptLocks,
     open::Refused,
-    plan::Whence,
+    plan::Origin,
     program::Program,
-    remains::{Before, Remains},
+    state::SessionState,
     telling::Telling,
 };
 use crate::{
@@ -37,20 +37,20 @@ pub struct Recovered {
     pub ranks: usize,
 }
 
-impl Inner {
+impl SessionState {
     /// Opens a session. If ranks fail meanwhile and the job goes on without them, opens it for the ranks that are left.
     /// Collective.
     pub(super) fn open(
         mut group: Box<dyn Group>,
-        whence: &Whence,
+        origin: &Origin,
         config: &Config,
-        mut remains: Remains,
-    ) -> Result<Inner> {
+        mut carryover: Carryover,
+    ) -> Result<SessionState> {
         // Each failure costs a rank. The limit also ends the loop if a group keeps failing otherwise.
         let mut tries = group.size() + 1;
-        let divided = remains.before.map_or(Divided::Unknown, |before| before.divided);
+        let divided = carryover.before.map_or(Divided::Unknown, |before| before.divided);
         loop {
-            let opened = Inner::try_open(group, whence.clone(), config.clone(), &mut remains);
+            let opened = SessionState::try_open(group, origin.clone(), config.clone(), &mut carryover);
             let Refused { group: failed, error } = match opened {
                 Ok(session) => return Ok(session),
                 Err(refused) => refused,
@@ -71,12 +71,12 @@ impl Inner {
         if !self.report.as_ref().is_some_and(|report| report.recovered(&recovery)) {
             remark(self.epoch.group.rank(), &recovery.told());
         }
-        if let Some(telling) = &mut self.outward.telling {
+        if let Some(telling) = &mut self.announcer.telling {
             telling.recoveries.add(recovery.clone());
         } else if let Some(later) = &mut self.later {
-            later.remains.past.get_or_insert_default().since.push(recovery.clone());
+            later.carryover.past.get_or_insert_default().since.push(recovery.clone());
         }
-        if let Some(diary) = &mut self.outward.diary {
+        if let Some(diary) = &mut self.announcer.diary {
             diary.recovered(recovery.shortened(shortened));
         }
         self.tell();
@@ -93,9 +93,9 @@ impl Inner {
     }
 
     /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
-    pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(Inner, Recovered)> {
+    pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(SessionState, Recovered)> {
         let begun = Instant::now();
-        let Inner { mut program, means, epoch, mut outward, mut levels, mut later, whence, .. } = self;
+        let SessionState { mut program, resources, epoch, mut announcer, mut levels, mut later, origin, .. } = self;
         let regroup_ns = regroup.as_nanos() as u64;
         let before = Some(Before {
             rank: epoch.group.rank() as u32,
@@ -115,22 +115,22 @@ impl Inner {
         levels.give_up_feeding();
         let Epoch { post, group: failed, .. } = epoch;
         failed.end(post);
-        drop((means, failed));
-        let (told, mut diary) = (outward.telling.take().map(Telling::end), outward.diary.take());
+        drop((resources, failed));
+        let (told, mut diary) = (announcer.telling.take().map(Telling::end), announcer.diary.take());
         let (past, unwritten) = told.map_or_else(Default::default, |(past, unwritten)| (Some(past), unwritten));
-        let past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        let past = past.or(later.as_mut().and_then(|later| later.carryover.past.take()));
         if let Some(diary) = &mut diary {
             diary.note_before(unwritten);
         }
-        let not_open = later.map_or_else(KeptLocks::default, |later| later.remains.kept);
+        let not_open = later.map_or_else(KeptLocks::default, |later| later.carryover.kept);
         let kept = KeptLocks::new(
             levels.into_levels().into_iter().map(|level| level.location.locks).chain(not_open.into_all()),
         );
-        let mut session = Inner::open(
+        let mut session = SessionState::open(
             group,
-            &whence,
+            &origin,
             &program.config,
-            Remains { before, kept, past, diary, holds_none: !program.holds_copies },
+            Carryover { before, kept, past, diary, holds_none: !program.holds_copies },
         )?;
         let lineage = session.epoch.lineage;
         if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
@@ -138,8 +138,8 @@ impl Inner {
             listener.renew(lineage);
         }
         session.program.take_over(program);
-        if session.means.pool_is_foreseen {
-            session.means.begin_pool(&session.program.regions);
+        if session.resources.pool_is_foreseen {
+            session.resources.begin_pool(&session.program.regions);
         }
         let mut recovered = Recovered::default();
         if let Some(recovering) = &mut session.recovering {

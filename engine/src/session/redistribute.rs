@@ -4,7 +4,7 @@
 //! Invariant: nothing is filled before every rank knows the source of all its bytes.
 
 use super::{
-    brought::{Beside, OwnShard, ToldShards, WantedShards},
+    brought::{OwnShard, SharedShard, ToldShards, WantedShards},
     flaws::{Attempted, Flaws, split_flaws},
     level::Level,
     outputs::{Known, cut_outputs, find_outputs},
@@ -190,7 +190,7 @@ impl Level {
             let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
             let in_sight = self.search.in_sight.iter();
             let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
-            let beside = self.search.beside.iter().map(|Beside { portion, kept, .. }| (portion, &kept.entry));
+            let beside = self.search.beside.iter().map(|SharedShard { portion, kept, .. }| (portion, &kept.entry));
             let beside = beside.map(|(portion, entry)| (entry.shard, (portion.clone(), entry.clone())));
             return in_sight.chain(beside).chain(brought).collect();
         }

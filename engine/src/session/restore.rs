@@ -5,7 +5,6 @@ use super::{
     chosen::Chosen,
     entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
-    inner::Inner,
     level::{Level, LevelKind},
     levels::Levels,
     outputs::{Known, cut_outputs, find_outputs, refuse_shared},
@@ -13,6 +12,7 @@ use super::{
     ranks::Entered,
     reading::Reading,
     shards::Shards,
+    state::SessionState,
 };
 use crate::{
     capture::{check_pointers, is_own_note},
@@ -58,7 +58,7 @@ struct Tried {
     skipped: Flaws,
 }
 
-impl Inner {
+impl SessionState {
     /// Tries only `revision` if given, otherwise the newest revision that can be read whole.
     pub(super) fn restore(&mut self, revision: Option<u64>) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.look_to_fill());
@@ -75,8 +75,8 @@ impl Inner {
         // The program is back at a checkpoint: the interval starts anew here.
         self.program.due.begin(Instant::now());
         // The pool is allocated only now, because that would have slowed the reads.
-        self.means.begin_pool(&self.program.regions);
-        self.means.touch(&self.levels, TouchOrder::BeginningFirst);
+        self.resources.begin_pool(&self.program.regions);
+        self.resources.touch(&self.levels, TouchOrder::BeginningFirst);
         restored
     }
 
@@ -153,7 +153,7 @@ impl Inner {
             back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
-        if let Some(telling) = &mut self.outward.telling {
+        if let Some(telling) = &mut self.announcer.telling {
             telling.has_lost(&skipped);
         }
         if !skipped.is_empty() && self.recovering.is_none() {
@@ -162,7 +162,7 @@ impl Inner {
         }
         let took_ns = begun.elapsed().as_nanos() as u64;
         let step = Some(self.program.due.step).filter(|step| *step > 0);
-        if let Some(diary) = &mut self.outward.diary {
+        if let Some(diary) = &mut self.announcer.diary {
             diary.restored(revision.key, step, took_ns, &skipped);
         }
         self.report.iter().for_each(|report| report.restored(revision.key, took_ns));
@@ -173,7 +173,7 @@ impl Inner {
     /// Makes lost copies of the restored revision again, and the portions for the next one. The program goes on
     /// meanwhile: here it waits only for small messages. Collective.
     fn make_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
-        let is_touched = self.means.policy.is_in_portion();
+        let is_touched = self.resources.policy.is_in_portion();
         self.levels
             .iter_mut()
             .for_each(|level| level.files.makes_later = is_touched && level.location.kind == LevelKind::Memory);
@@ -223,7 +223,7 @@ impl Inner {
             return;
         }
         let mut why = skipped.into_what();
-        if let Some(telling) = &mut self.outward.telling {
+        if let Some(telling) = &mut self.announcer.telling {
             telling.has_lost(&why);
         }
         if why.is_empty() {

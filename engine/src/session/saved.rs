@@ -2,10 +2,12 @@
 //!
 //! Invariant: the answer comes from the revision that `restore` tries first.
 
-use super::{entry::Call, flaws::Attempted, inner::Inner, level::Level, program::Program, restore::pour_together};
+use super::{
+    entry::Call, flaws::Attempted, level::Level, program::Program, restore::pour_together, state::SessionState,
+};
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
 
-impl Inner {
+impl SessionState {
     /// The item `name` of this rank's shard in the newest revision, or in the requested one. `None` if there is no
     /// revision, or no such item in it. Collective.
     pub(super) fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {

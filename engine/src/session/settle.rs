@@ -6,15 +6,15 @@ use super::{
     entry::Call,
     epoch::Epoch,
     flag::Alike,
-    inner::Inner,
     level::{Level, LevelKind, lost_layout},
     levels::Levels,
-    means::Means,
     places,
     ranks::Entered,
     record::Record,
     report::Report,
+    resources::Resources,
     room::ShardSizes,
+    state::SessionState,
     telling::End,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 };
 use std::ops::Range;
 
-impl Inner {
+impl SessionState {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entered> {
         let ready = self.program.ready();
@@ -158,9 +158,9 @@ impl Inner {
         }
         let ended = ended.and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
-        self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
+        self.announcer.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before the memory level is removed, because these files may be there.
-        self.outward.close();
+        self.announcer.close();
         self.end_is_told(&entry, memory_goes);
         if memory_goes {
             self.levels.remove_memory(group.rank());
@@ -192,8 +192,8 @@ impl Inner {
             // Another rank of this node may already have removed levels that do not stay.
             && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
-            self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
-            self.outward.close();
+            self.announcer.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
+            self.announcer.close();
             self.tell_end_for_lost(memory_goes);
             if memory_goes {
                 self.levels.remove_memory(self.epoch.group.rank());
@@ -244,7 +244,7 @@ impl Inner {
         let mut failed = Ok(());
         for index in order {
             let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);
-            match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
+            match level.save_now(&self.epoch, entry, &self.resources, index + 1, source) {
                 Ok(()) => {
                     level.complete = level.complete_with(Some(newest.key), group.size());
                     return self.copy_newest(entry, index + 1);
@@ -259,12 +259,19 @@ impl Inner {
 
 impl Level {
     /// Saves `source` on this level, number `index`, and waits for it. An error is the same on all ranks. Collective.
-    fn save_now(&mut self, epoch: &Epoch, entry: &Entered, means: &Means, index: usize, source: Source) -> Result<()> {
+    fn save_now(
+        &mut self,
+        epoch: &Epoch,
+        entry: &Entered,
+        resources: &Resources,
+        index: usize,
+        source: Source,
+    ) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
         let allocation = self.have_room(epoch, entry, ShardSizes::of_owner(&size))?.swap_remove(0);
         let site = self.site(0, allocation).ok_or_else(lost_layout)?;
-        let fed = means.feed(index, source, size, site);
+        let fed = resources.feed(index, source, size, site);
         agree(group, fed.and_then(|shard| shard.wait()).map(drop))
     }
 }

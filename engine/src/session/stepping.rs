@@ -7,12 +7,12 @@ use super::{
     entry::Call,
     epoch::Epoch,
     flag::Alike,
-    inner::Inner,
     level::Level,
     program::Program,
     progress::early,
     requests::Listener,
     schedule::Schedule,
+    state::SessionState,
 };
 use crate::{
     commit::RevisionKey,
@@ -40,7 +40,7 @@ fn deaf(signal: Option<Signal>) -> String {
     )
 }
 
-impl Inner {
+impl SessionState {
     /// Whether a checkpoint is due: `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
         // Copies advance at each step, even if the ranks do not meet.
@@ -48,7 +48,7 @@ impl Inner {
         let puts_off = self.program.config.when_busy == WhenBusy::Later;
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.step(regions.all()));
-        if let Some(early) = early(&mut self.means.changing) {
+        if let Some(early) = early(&mut self.resources.changing) {
             early.step(regions.all());
         }
         let by_steps = due.ask(step);
@@ -68,8 +68,8 @@ impl Inner {
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;
-        self.means.tend_pool(&self.program.regions);
-        self.means.touch(&self.levels, TouchOrder::EndFirst);
+        self.resources.tend_pool(&self.program.regions);
+        self.resources.touch(&self.levels, TouchOrder::EndFirst);
         self.hear_requests();
         let (due, now) = (&mut self.program.due, Instant::now());
         let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
@@ -117,7 +117,7 @@ impl Inner {
     }
 
     /// Runs `work`, which waits for checkpoints, and counts its time neither in a trace nor in the length of a step.
-    pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
+    pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut SessionState) -> T) -> T {
         let begun = Instant::now();
         let done = work(self);
         self.program.due.schedule.leave_out(begun);
@@ -126,7 +126,7 @@ impl Inner {
     }
 
     /// Takes a checkpoint by `save`, updates the schedule, and answers requests from outside.
-    pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
+    pub(super) fn answering(&mut self, save: impl FnOnce(&mut SessionState) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
@@ -151,11 +151,11 @@ impl Inner {
             let key = RevisionKey::new(self.epoch.lineage, *number);
             due.last_saved_at = due.step;
             let step = Some(due.step).filter(|step| *step > 0);
-            let saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early);
-            if let Some(telling) = &mut self.outward.telling {
+            let saved_early = self.resources.changing.as_ref().and_then(|changing| changing.saved_early);
+            if let Some(telling) = &mut self.announcer.telling {
                 telling.put_off = due.all_times_put_off;
             }
-            if let Some(diary) = &mut self.outward.diary {
+            if let Some(diary) = &mut self.announcer.diary {
                 diary.begun(key, BegunAt { step, saved_early, put_off });
             }
         }

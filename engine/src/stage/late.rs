@@ -8,7 +8,7 @@
 use super::{
     comparing::{ASIDE_BYTES, Comparing, Tail, WAITING_BYTES_MAX},
     source::Source,
-    staging::{Hands, Staging},
+    staging::{Staging, StagingTools},
 };
 use crate::{
     capture::{Contents, HandedOver, Part},
@@ -20,7 +20,7 @@ impl Staging {
     /// Stages a piece of a stream.
     pub(super) fn put_in_blocks(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
         handed: HandedOver,
         bytes: &[u8],
@@ -34,7 +34,7 @@ impl Staging {
             None => Tail { handed, bytes: Vec::new() },
         };
         if tail.ends() != offset {
-            self.put_aside(hands, comparing, tail.handed, &tail.bytes)?;
+            self.put_aside(tools, comparing, tail.handed, &tail.bytes)?;
             tail = Tail { handed, bytes: Vec::new() };
         }
         // No other piece of this stream came in between, so the whole tail counts as if it came now.
@@ -44,7 +44,7 @@ impl Staging {
             let begins = tail.begins();
             if tail.bytes.is_empty() && begins.is_multiple_of(BLOCK_BYTES) && rest.len() >= BLOCK {
                 let (blocks, behind) = rest.split_at(rest.len() / BLOCK * BLOCK);
-                self.put_blocks(hands, comparing, tail.handed, blocks)?;
+                self.put_blocks(tools, comparing, tail.handed, blocks)?;
                 (tail.handed, rest) = (tail.handed.at(begins + blocks.len() as u64), behind);
                 continue;
             }
@@ -55,8 +55,8 @@ impl Staging {
             rest = behind;
             if tail.ends() == end {
                 let (before, whole) = tail.bytes.split_at((block - begins) as usize);
-                self.put_aside(hands, comparing, tail.handed, before)?;
-                self.put_blocks(hands, comparing, tail.handed.at(block), whole)?;
+                self.put_aside(tools, comparing, tail.handed, before)?;
+                self.put_blocks(tools, comparing, tail.handed.at(block), whole)?;
                 tail.bytes.clear();
                 tail.handed = tail.handed.at(end);
             }
@@ -65,26 +65,26 @@ impl Staging {
             comparing.waiting_bytes += tail.bytes.len();
             comparing.tails.insert(item, tail);
         }
-        if comparing.waiting_bytes > WAITING_BYTES_MAX { self.put_tails(hands, comparing) } else { Ok(()) }
+        if comparing.waiting_bytes > WAITING_BYTES_MAX { self.put_tails(tools, comparing) } else { Ok(()) }
     }
 
     /// Stages the bytes that wait for the rest of their block, and gathers them aside.
-    fn put_tails(&mut self, hands: &mut Hands<'_>, comparing: &mut Comparing) -> Result<()> {
+    fn put_tails(&mut self, tools: &mut StagingTools<'_>, comparing: &mut Comparing) -> Result<()> {
         comparing.waiting_bytes = 0;
         let tails = std::mem::take(&mut comparing.tails);
-        tails.into_values().try_for_each(|tail| self.put_aside(hands, comparing, tail.handed, &tail.bytes))
+        tails.into_values().try_for_each(|tail| self.put_aside(tools, comparing, tail.handed, &tail.bytes))
     }
 
     /// Stages all waiting bytes: no more pieces of streams will come.
-    pub(super) fn end_streams(&mut self, hands: &mut Hands<'_>, comparing: &mut Comparing) -> Result<()> {
-        self.put_tails(hands, comparing)?;
-        self.empty_aside(hands, comparing)
+    pub(super) fn end_streams(&mut self, tools: &mut StagingTools<'_>, comparing: &mut Comparing) -> Result<()> {
+        self.put_tails(tools, comparing)?;
+        self.empty_aside(tools, comparing)
     }
 
     /// Gathers partial blocks until they fill whole ones.
     fn put_aside(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
         handed: HandedOver,
         bytes: &[u8],
@@ -96,16 +96,16 @@ impl Staging {
             comparing.held.push((handed.behind(done as u64), taken));
             done += taken;
             if comparing.aside.len() == ASIDE_BYTES {
-                self.empty_aside(hands, comparing)?;
+                self.empty_aside(tools, comparing)?;
             }
         }
         Ok(())
     }
 
-    fn empty_aside(&mut self, hands: &mut Hands<'_>, comparing: &mut Comparing) -> Result<()> {
+    fn empty_aside(&mut self, tools: &mut StagingTools<'_>, comparing: &mut Comparing) -> Result<()> {
         let mut from = 0;
         for (handed, bytes) in std::mem::take(&mut comparing.held) {
-            self.stage_bytes(hands, &handed.part(0, 1), Source::Row(&comparing.aside[from..from + bytes]))?;
+            self.stage_bytes(tools, &handed.part(0, 1), Source::Row(&comparing.aside[from..from + bytes]))?;
             from += bytes;
         }
         comparing.aside.clear();
@@ -115,7 +115,7 @@ impl Staging {
     /// Stages whole blocks of a stream, except zeros and the blocks that an older revision has.
     fn put_blocks(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
         handed: HandedOver,
         blocks: &[u8],
@@ -129,23 +129,29 @@ impl Staging {
             };
             let Some(at) = at else { continue };
             let here = number as usize * BLOCK;
-            self.put_changed(hands, handed, &blocks[..here], from)?;
+            self.put_changed(tools, handed, &blocks[..here], from)?;
             self.log.lay_elsewhere(&handed, here as u64, BLOCK_BYTES, at);
             from = here + BLOCK;
         }
-        self.put_changed(hands, handed, blocks, from)
+        self.put_changed(tools, handed, blocks, from)
     }
 
     /// Stages `blocks` from `from` on.
-    fn put_changed(&mut self, hands: &mut Hands<'_>, handed: HandedOver, blocks: &[u8], from: usize) -> Result<()> {
+    fn put_changed(
+        &mut self,
+        tools: &mut StagingTools<'_>,
+        handed: HandedOver,
+        blocks: &[u8],
+        from: usize,
+    ) -> Result<()> {
         if from == blocks.len() {
             return Ok(());
         }
-        self.stage_bytes(hands, &handed.part(from as u64, BLOCK_BYTES), Source::Row(&blocks[from..]))
+        self.stage_bytes(tools, &handed.part(from as u64, BLOCK_BYTES), Source::Row(&blocks[from..]))
     }
 
     /// Stages zeros in the gap of a stream; whole blocks of them are not stored.
-    pub(super) fn put_gap(&mut self, hands: &mut Hands<'_>, handed: HandedOver, bytes: u64) -> Result<()> {
+    pub(super) fn put_gap(&mut self, tools: &mut StagingTools<'_>, handed: HandedOver, bytes: u64) -> Result<()> {
         let (begins, zeros) = (handed.place().1, [0; BLOCK]);
         let (block, end) = (begins.next_multiple_of(BLOCK_BYTES), (begins + bytes) / BLOCK_BYTES * BLOCK_BYTES);
         let (head, tail) = if block < end && self.log.can_lead(&handed) {
@@ -157,7 +163,7 @@ impl Staging {
         for (from, bytes) in [(0, head), (bytes - tail, tail)] {
             for part in (0..bytes).step_by(BLOCK) {
                 let zeros = &zeros[..(bytes - part).min(BLOCK_BYTES) as usize];
-                self.stage_bytes(hands, &handed.behind(from + part), Source::Row(zeros))?;
+                self.stage_bytes(tools, &handed.behind(from + part), Source::Row(zeros))?;
             }
         }
         Ok(())
@@ -173,7 +179,7 @@ impl Staging {
     /// their blocks are read and staged too.
     pub(super) fn settle(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         comparing: &Comparing,
         contents: Contents,
     ) -> Result<Contents> {
@@ -187,11 +193,11 @@ impl Staging {
         }
         let (shard, mut at) = (self.shard.clone(), self.log.begin_unled());
         shard.read_older(&shared, |blocks| {
-            self.stage_bytes(hands, &at, Source::Row(blocks))?;
+            self.stage_bytes(tools, &at, Source::Row(blocks))?;
             at = at.behind(blocks.len() as u64);
             Ok(())
         })?;
-        self.leave_all(hands)?;
+        self.leave_all(tools)?;
         contents.unled(self.log_bytes() / BLOCK_BYTES, &self.log.end_unled()).ok_or_else(lost)
     }
 }

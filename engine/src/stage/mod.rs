@@ -23,10 +23,10 @@ mod touching;
 
 pub(crate) use later::Snapshots;
 pub(crate) use making::PoolInMaking;
-use outlet::Full;
+use outlet::FullBuffer;
 pub(crate) use outlet::Outlet;
 use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
-pub(crate) use staging::{Hands, IN_PORTION_BYTES, Staging};
+pub(crate) use staging::{IN_PORTION_BYTES, Staging, StagingTools};
 pub(crate) use threshold::find_threshold;
 pub(crate) use touching::{TouchOrder, Touching};

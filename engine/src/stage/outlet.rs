@@ -11,7 +11,7 @@ use crate::{
 use std::sync::Arc;
 
 /// A full buffer, with whole blocks of the log.
-pub(crate) enum Full {
+pub(crate) enum FullBuffer {
     /// The first `bytes` bytes of a rank's own buffer, which belong at `at`.
     Own { buffer: Aligned, bytes: u64, at: u64 },
     /// A chunk of the node's pool.
@@ -33,10 +33,10 @@ impl<'a> Outlet<'a> {
     }
 
     /// Takes a full buffer; gives it back if it can be filled anew.
-    pub(super) fn take(&self, shard: &Shard, full: Full) -> Result<Option<Aligned>> {
+    pub(super) fn take(&self, shard: &Shard, full: FullBuffer) -> Result<Option<Aligned>> {
         match full {
-            Full::Own { buffer, bytes, at } => shard.carry(at, &buffer[..bytes as usize]).map(|()| Some(buffer)),
-            Full::Load(load) => {
+            FullBuffer::Own { buffer, bytes, at } => shard.carry(at, &buffer[..bytes as usize]).map(|()| Some(buffer)),
+            FullBuffer::Load(load) => {
                 self.threads.carry(load);
                 Ok(None)
             }

@@ -1,7 +1,7 @@
 //! One shard on its way out of the program, from t1 to t2.
 
 use super::{
-    Full, Outlet, Owner, Policy,
+    FullBuffer, Outlet, Owner, Policy,
     buffer::Buffer,
     comparing::Comparing,
     direct::Direct,
@@ -26,7 +26,7 @@ use std::{
 };
 
 /// The session's parts that staging uses.
-pub(crate) struct Hands<'a> {
+pub(crate) struct StagingTools<'a> {
     pub(crate) pool: Option<&'a Pool>,
     /// Frees chunks of dead ranks, if possible.
     pub(crate) reclaim: &'a dyn Fn(),
@@ -34,7 +34,7 @@ pub(crate) struct Hands<'a> {
     pub(crate) outlet: Outlet<'a>,
 }
 
-impl Hands<'_> {
+impl StagingTools<'_> {
     /// Tells the other ranks of the node that this one has copied.
     fn end_copying(&self) {
         if let Some(pool) = self.pool {
@@ -131,7 +131,7 @@ impl Staging {
     /// Stages a piece of the stream `name`. `regions`: no stream may have the name of one.
     pub(crate) fn write(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         name: &str,
         offset: u64,
         bytes: &[u8],
@@ -142,12 +142,12 @@ impl Staging {
         let put = match self.comparing.take() {
             Some(mut comparing) => {
                 let put = self.timed(iter::once(bytes.len() as u64), |own| {
-                    own.put_in_blocks(hands, &mut comparing, handed, bytes)
+                    own.put_in_blocks(tools, &mut comparing, handed, bytes)
                 });
                 self.comparing = Some(comparing);
                 put
             }
-            None => self.put(hands, &handed, Source::Row(bytes)),
+            None => self.put(tools, &handed, Source::Row(bytes)),
         };
         // The program may do other work now, for a long time.
         self.shard.set_copying(false);
@@ -161,9 +161,9 @@ impl Staging {
 
     /// Stages the rest: whole regions, and zeros in the gaps of streams. After that nothing here refers to the
     /// program's memory any more, except a snapshot, which has its own.
-    pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
-        let (contents, snapshot) = self.stage_all(hands, regions, profile);
-        match (snapshot, hands.outlet.later()) {
+    pub(crate) fn finish(mut self, tools: &mut StagingTools<'_>, regions: &[Region], profile: Profile) {
+        let (contents, snapshot) = self.stage_all(tools, regions, profile);
+        match (snapshot, tools.outlet.later()) {
             (Some((snapshot, later)), Some(threads)) => {
                 let staged_at = Instant::now();
                 let Staging { shard, staged, .. } = &self;
@@ -172,23 +172,23 @@ impl Staging {
                 shard.note_resumed(staged_at.elapsed());
                 threads.follow(Following { shard, snapshot, awaited, contents, staged });
             }
-            _ => hands.outlet.end(&self.shard, contents, self.staged),
+            _ => tools.outlet.end(&self.shard, contents, self.staged),
         }
         // Tell the ranks only now: that wakes postponed threads, which must see this shard staged too.
-        hands.end_copying();
+        tools.end_copying();
     }
 
     fn stage_all(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         regions: &[Region],
         profile: Profile,
     ) -> (Contents, Option<(Snapshot, Later)>) {
         self.ended = true;
         self.shard.set_copying(true);
-        self.later = self.snapshots.as_ref().filter(|_| hands.outlet.later().is_some()).map(|_| Later::default());
-        let staged = self.stage_rest(hands, regions).and_then(|()| self.contents(hands));
-        let taken = staged.and_then(|contents| Ok((contents, self.take_snapshot(hands, regions)?)));
+        self.later = self.snapshots.as_ref().filter(|_| tools.outlet.later().is_some()).map(|_| Later::default());
+        let staged = self.stage_rest(tools, regions).and_then(|()| self.contents(tools));
+        let taken = staged.and_then(|contents| Ok((contents, self.take_snapshot(tools, regions)?)));
         let (mut contents, snapshot) = taken.unwrap_or_else(|error| {
             self.shard.fail(error);
             (self.log.contents(0, Annex::default()), None)
@@ -209,11 +209,11 @@ impl Staging {
     }
 
     /// The contents of the staged shard, which all have their place in the log.
-    fn contents(&mut self, hands: &mut Hands<'_>) -> Result<Contents> {
+    fn contents(&mut self, tools: &mut StagingTools<'_>) -> Result<Contents> {
         let contents = self.log.contents(self.log_bytes() / BLOCK_BYTES, Annex::default());
         if let Some(comparing) = self.comparing.take() {
             self.is_own = true;
-            let contents = self.settle(hands, &comparing, contents);
+            let contents = self.settle(tools, &comparing, contents);
             (self.comparing, self.is_own) = (Some(comparing), false);
             return contents;
         }
@@ -229,7 +229,7 @@ impl Staging {
     }
 
     /// Takes a snapshot of everything that is not copied yet, or copies it.
-    fn take_snapshot(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<Option<(Snapshot, Later)>> {
+    fn take_snapshot(&mut self, tools: &mut StagingTools<'_>, regions: &[Region]) -> Result<Option<(Snapshot, Later)>> {
         let Some(mut later) = self.later.take().filter(|later| !later.is_empty()) else { return Ok(None) };
         let Some(snapshots) = self.snapshots.clone() else { return Ok(None) };
         let begun = Instant::now();
@@ -238,7 +238,7 @@ impl Staging {
             Some(snapshot) => Some((snapshot, later)),
             None => {
                 self.later = Some(later);
-                self.copy_later(hands)?;
+                self.copy_later(tools)?;
                 None
             }
         };
@@ -247,29 +247,29 @@ impl Staging {
     }
 
     /// Copies the bytes left for a snapshot; from here on everything is copied as it is staged.
-    fn copy_later(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+    fn copy_later(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
         let (Some(mut later), Some(snapshots)) = (self.later.take(), &self.snapshots) else { return Ok(()) };
-        let carry = |load| hands.outlet.take(&self.shard, Full::Load(load)).map(drop);
+        let carry = |load| tools.outlet.take(&self.shard, FullBuffer::Load(load)).map(drop);
         lock(snapshots).copy_now(&mut later, &self.shard, carry)
     }
 
     /// Ends a shard that will not be whole.
-    pub(crate) fn abandon(mut self, hands: &mut Hands<'_>, error: Error) {
+    pub(crate) fn abandon(mut self, tools: &mut StagingTools<'_>, error: Error) {
         self.ended = true;
         self.shard.fail(error);
-        hands.end_copying();
-        hands.outlet.give_up(&self.shard);
+        tools.end_copying();
+        tools.outlet.give_up(&self.shard);
     }
 
-    fn stage_rest(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<()> {
+    fn stage_rest(&mut self, tools: &mut StagingTools<'_>, regions: &[Region]) -> Result<()> {
         let (plan, mut comparing) = (self.plan.take(), self.comparing.take());
-        let staged = self.stage_regions(hands, regions, plan.as_ref(), comparing.as_mut());
+        let staged = self.stage_regions(tools, regions, plan.as_ref(), comparing.as_mut());
         (self.plan, self.comparing) = (plan, comparing);
         staged?;
-        self.leave_all(hands)?;
+        self.leave_all(tools)?;
         // A snapshot would copy them after they are gone.
         self.is_own = true;
-        let filled = self.fill_gaps(hands).and_then(|()| self.leave_all(hands));
+        let filled = self.fill_gaps(tools).and_then(|()| self.leave_all(tools));
         self.is_own = false;
         filled?;
         self.log.check_parts()?;
@@ -279,14 +279,14 @@ impl Staging {
     /// Stages the waiting bytes of streams, and the regions.
     fn stage_regions(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         regions: &[Region],
         plan: Option<&Plan>,
         mut comparing: Option<&mut Comparing>,
     ) -> Result<()> {
         if let Some(comparing) = comparing.as_deref_mut() {
             self.is_own = true;
-            let ended = self.end_streams(hands, comparing);
+            let ended = self.end_streams(tools, comparing);
             self.is_own = false;
             ended?;
         }
@@ -297,13 +297,13 @@ impl Staging {
             let handed = self.log.region(region);
             let parts = plan.map(|plan| (plan, plan.parts(index)));
             let Some((plan, parts)) = parts.filter(|(_, parts)| !parts.iter().all(Part::is_staged)) else {
-                self.put(hands, &handed, Source::of(region))?;
+                self.put(tools, &handed, Source::of(region))?;
                 continue;
             };
             for parts in parts.chunks(PARTS_TIMED) {
                 let staged = parts.iter().filter(|part| part.is_staged()).map(|part| part.bytes);
                 self.timed(staged, |own| {
-                    own.stage_parts(hands, region, &handed, (plan, parts), comparing.as_deref_mut())
+                    own.stage_parts(tools, region, &handed, (plan, parts), comparing.as_deref_mut())
                 })?;
             }
         }
@@ -313,7 +313,7 @@ impl Staging {
     /// Stages the changed parts of a region, and refers to the others at their old places.
     fn stage_parts(
         &mut self,
-        hands: &mut Hands<'_>,
+        tools: &mut StagingTools<'_>,
         region: &Region,
         handed: &HandedOver,
         (plan, parts): (&Plan, &[Part]),
@@ -332,7 +332,7 @@ impl Staging {
                 Some(at) => self.log.lay(handed, part.from, part.bytes, at),
                 None => {
                     let handed = handed.part(part.from, part.alignment());
-                    self.stage_bytes(hands, &handed, Source::part_of(region, part.from, part.bytes))?;
+                    self.stage_bytes(tools, &handed, Source::part_of(region, part.from, part.bytes))?;
                 }
             }
         }
@@ -340,27 +340,27 @@ impl Staging {
     }
 
     /// Stages zeros in the gaps of streams.
-    fn fill_gaps(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+    fn fill_gaps(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
         let gaps = self.log.gaps();
         // Clearing memory takes longer than a small checkpoint.
         let zeros = vec![0; if gaps.is_empty() { 0 } else { 1 << 20 }];
         for (handed, bytes) in gaps {
             if self.comparing.is_some() {
-                self.put_gap(hands, handed, bytes)?;
+                self.put_gap(tools, handed, bytes)?;
                 continue;
             }
             let mut from = 0;
             while from < bytes {
                 let part = zeros.len().min((bytes - from) as usize);
-                self.put(hands, &handed.behind(from), Source::Row(&zeros[..part]))?;
+                self.put(tools, &handed.behind(from), Source::Row(&zeros[..part]))?;
                 from += part as u64;
             }
         }
         Ok(())
     }
 
-    fn put(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
-        self.timed(iter::once(source.len() as u64), |own| own.stage_bytes(hands, handed, source))
+    fn put(&mut self, tools: &mut StagingTools<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
+        self.timed(iter::once(source.len() as u64), |own| own.stage_bytes(tools, handed, source))
     }
 
     /// Runs `stage`, which stages pieces of these sizes, and notes its time.
@@ -373,7 +373,12 @@ impl Staging {
         Ok(())
     }
 
-    pub(super) fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
+    pub(super) fn stage_bytes(
+        &mut self,
+        tools: &mut StagingTools<'_>,
+        handed: &HandedOver,
+        source: Source<'_>,
+    ) -> Result<()> {
         if let Some(error) = self.shard.failure() {
             // The shard has failed: the rest would not be written.
             return Err(error.clone());
@@ -389,7 +394,7 @@ impl Staging {
         let row = source.row().unwrap_or_default();
         let straight = self.straight_part(row.len());
         self.write_through(handed, &row[..straight])?;
-        if straight < source.len() { self.gather(hands, handed, straight, source) } else { Ok(()) }
+        if straight < source.len() { self.gather(tools, handed, straight, source) } else { Ok(()) }
     }
 
     /// How many bytes of a piece of `bytes` bytes are not gathered.
@@ -410,7 +415,13 @@ impl Staging {
     }
 
     /// Gathers `source`, starting at `from`.
-    fn gather(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, from: usize, source: Source<'_>) -> Result<()> {
+    fn gather(
+        &mut self,
+        tools: &mut StagingTools<'_>,
+        handed: &HandedOver,
+        from: usize,
+        source: Source<'_>,
+    ) -> Result<()> {
         if source.len() == 0 {
             self.log.lay(handed, 0, 0, self.end);
             return Ok(());
@@ -418,7 +429,7 @@ impl Staging {
         let small = !handed.is_part && (source.len() as u64) < self.policy.small_below;
         let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
         loop {
-            self.have_buffer(hands, small)?;
+            self.have_buffer(tools, small)?;
             let gather = if small { &mut self.small } else { &mut self.main };
             let later = self.later.as_mut().filter(|_| !small && !self.is_own);
             let taken = gather.add(handed, done, source, alignment, later);
@@ -427,7 +438,7 @@ impl Staging {
                 alignment = 1;
             }
             if gather.is_full() {
-                self.leave(hands, small)?;
+                self.leave(tools, small)?;
             }
             if done == source.len() {
                 return Ok(());
@@ -435,23 +446,23 @@ impl Staging {
         }
     }
 
-    fn have_buffer(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
+    fn have_buffer(&mut self, tools: &mut StagingTools<'_>, small: bool) -> Result<()> {
         let has_one = if small { self.small.buffer.is_some() } else { self.main.buffer.is_some() };
         if has_one {
             return Ok(());
         }
-        let buffer = match hands.pool {
+        let buffer = match tools.pool {
             Some(pool) if self.policy.owner == Owner::Node && !small => {
                 let asked = Instant::now();
                 let mut chunk = pool.take_now();
                 if self.later.is_some() && !matches!(chunk, Some(Ok(_))) {
                     // Chunks that wait for a snapshot are returned only after it.
-                    self.copy_later(hands)?;
+                    self.copy_later(tools)?;
                     chunk = pool.take_now();
                 }
                 let chunk = match chunk {
                     Some(chunk) => chunk?,
-                    None => pool.take(hands.reclaim)?,
+                    None => pool.take(tools.reclaim)?,
                 };
                 self.staged.buffer_wait += asked.elapsed();
                 self.staged.chunks += 1;
@@ -472,12 +483,12 @@ impl Staging {
         Ok(())
     }
 
-    pub(super) fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
-        [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
+    pub(super) fn leave_all(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
+        [true, false].into_iter().try_for_each(|small| self.leave(tools, small))
     }
 
     /// Gives the bytes in a buffer their place in the log, and sends the buffer there.
-    fn leave(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
+    fn leave(&mut self, tools: &mut StagingTools<'_>, small: bool) -> Result<()> {
         let gather = if small { &mut self.small } else { &mut self.main };
         if gather.is_empty() {
             return Ok(());
@@ -488,19 +499,19 @@ impl Staging {
             self.log.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
         }
         let buffer = match self.later.as_mut().filter(|_| !small) {
-            Some(later) => later.keep(buffer, bytes, at, hands.pool),
+            Some(later) => later.keep(buffer, bytes, at, tools.pool),
             None => Some(buffer),
         };
         let Some(buffer) = buffer else { return Ok(()) };
         let full = match buffer {
-            Buffer::Chunk(chunk) => Full::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
-            Buffer::Own(buffer) => Full::Own { buffer, bytes, at },
+            Buffer::Chunk(chunk) => FullBuffer::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
+            Buffer::Own(buffer) => FullBuffer::Own { buffer, bytes, at },
             Buffer::Blocks(mapped) => {
-                let pool = hands.pool.cloned().ok_or_else(no_node)?;
-                Full::Load(Arc::new(Load::in_place(mapped, pool, self.shard.clone(), at, bytes)))
+                let pool = tools.pool.cloned().ok_or_else(no_node)?;
+                FullBuffer::Load(Arc::new(Load::in_place(mapped, pool, self.shard.clone(), at, bytes)))
             }
         };
-        let again = hands.outlet.take(&self.shard, full)?;
+        let again = tools.outlet.take(&self.shard, full)?;
         let gather = if small { &mut self.small } else { &mut self.main };
         gather.buffer = again.map(Buffer::Own);
         Ok(())

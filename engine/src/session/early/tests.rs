@@ -61,7 +61,7 @@ fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
     // SAFETY: the memory outlives the session.
     session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), BYTES as u64) }.unwrap()).unwrap();
     session.checkpoint().unwrap();
-    session.inner.as_mut()?.means.changing.as_mut()?.early.as_mut()?.predict_by(predictor);
+    session.inner.as_mut()?.resources.changing.as_mut()?.early.as_mut()?.predict_by(predictor);
     for round in 0..8 {
         for tick in 0..4 {
             memory.fill(round * 8 + tick);

@@ -1,6 +1,6 @@
 //! The means with which a rank saves: the I/O threads, the node's pool, and the record beside the pool.
 //!
-//! `Means` decides how many bytes of this rank go into the pool. It allocates the pool's memory as soon as a checkpoint
+//! `Resources` decides how many bytes of this rank go into the pool. It allocates the pool's memory as soon as a checkpoint
 //! is the next thing to expect.
 
 use super::{
@@ -20,11 +20,11 @@ use crate::{
         Portion,
         format::{BLOCK_BYTES, PhaseRecord},
     },
-    stage::{Hands, IN_PORTION_BYTES, Outlet, Policy, PoolInMaking, Snapshots, Staging, TouchOrder, Touching},
+    stage::{IN_PORTION_BYTES, Outlet, Policy, PoolInMaking, Snapshots, Staging, StagingTools, TouchOrder, Touching},
 };
 use std::sync::{Arc, Mutex};
 
-pub(super) struct Means {
+pub(super) struct Resources {
     // Drop order: feeders wait for the threads that write, and these threads write the data in the pool.
     /// One for each level except the nearest, so no level waits for a slower one.
     pub(super) feeders: Vec<Feeder>,
@@ -46,7 +46,7 @@ pub(super) struct Means {
     pub(super) touched: Vec<[u8; 16]>,
 }
 
-impl Means {
+impl Resources {
     /// The pool, if this rank's shard goes through it.
     fn used_pool(&mut self) -> Option<&mut PoolInMaking> {
         self.pool.as_mut().filter(|_| !self.policy.is_in_portion())
@@ -189,7 +189,7 @@ impl Means {
     }
 
     /// Calls `work` with the pool and the I/O threads that staging needs, for targets on `levels`.
-    pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut Hands<'_>) -> T) -> T {
+    pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut StagingTools<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
@@ -197,7 +197,7 @@ impl Means {
             }
         };
         let outlet = Outlet { threads: &self.io, publisher: self.policy.publisher };
-        work(&mut Hands { pool, reclaim: &reclaim, outlet })
+        work(&mut StagingTools { pool, reclaim: &reclaim, outlet })
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let pool = Pool::create(directory.path(), draw_id().unwrap(), &Shape::of_tables(2)).unwrap();
         let other = Pool::join(directory.path(), pool.id(), 1).unwrap();
         let policy = Policy::new(&Config::default(), || Ok(0)).unwrap().in_portion();
-        let mut means = Means {
+        let mut resources = Resources {
             feeders: Vec::new(),
             io: IoThreads::start(1, None).unwrap(),
             pool: Some(PoolInMaking::new(pool)),
@@ -229,9 +229,9 @@ mod tests {
             snapshots: None,
             touched: Vec::new(),
         };
-        means.fit_pool([0, 0], 7).unwrap();
+        resources.fit_pool([0, 0], 7).unwrap();
         assert!(other.others_copy(), "a rank that has t1 behind it is about to copy");
-        means.end_copying();
+        resources.end_copying();
         assert!(!other.others_copy());
     }
 }

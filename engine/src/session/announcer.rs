@@ -8,7 +8,7 @@ use super::{
 
 /// The writers of status and journal. Empty except on rank 0.
 #[derive(Default)]
-pub(super) struct Outward {
+pub(super) struct Announcer {
     /// The status; present if the farthest level has a note.
     pub(super) telling: Option<Telling>,
     /// The journal; present if the farthest level is a directory.
@@ -17,7 +17,7 @@ pub(super) struct Outward {
     pub(super) waits: bool,
 }
 
-impl Outward {
+impl Announcer {
     /// Reports the state of `levels` under `lineage`, if it has changed.
     pub(super) fn tell(&mut self, levels: &Levels, lineage: u64, end: Option<End>) {
         let mut writer = None;

@@ -1,8 +1,8 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that need several of them.
 
 use super::{
-    changed::Changing, epoch::Epoch, later::LaterLevels, levels::Levels, means::Means, outward::Outward, plan::Whence,
-    program::Program, ranks::Entered, report::Report,
+    announcer::Announcer, changed::Changing, epoch::Epoch, later::LaterLevels, levels::Levels, plan::Origin,
+    program::Program, ranks::Entered, report::Report, resources::Resources,
 };
 use crate::{
     capture::{Allocated, OwnMemory, Region, SavedHeap, check_name, note_of_program},
@@ -16,37 +16,37 @@ use crate::{
     status::Recovery,
 };
 
-pub(super) struct Inner {
+pub(super) struct SessionState {
     // Fields are dropped in this order: work under way first, the locks of the levels last.
     pub(super) program: Program,
-    pub(super) means: Means,
+    pub(super) resources: Resources,
     pub(super) epoch: Epoch,
     /// Reports are written before the locks of the levels are released.
-    pub(super) outward: Outward,
+    pub(super) announcer: Announcer,
     pub(super) levels: Levels,
     pub(super) later: Option<LaterLevels>,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
-    pub(super) whence: Whence,
+    pub(super) origin: Origin,
     /// Facts about the recovery, if the ranks go on after a failure and the program has not restored yet. The same on
     /// all ranks.
     pub(super) recovering: Option<Recovery>,
 }
 
-impl Inner {
+impl SessionState {
     pub(super) fn protect(&mut self, region: Region) -> Result<()> {
-        let bytes = self.means.pooled_bytes_of(&region);
+        let bytes = self.resources.pooled_bytes_of(&region);
         self.program.not_begun("protect")?.regions.add(region)?;
-        self.means.foresee(bytes);
+        self.resources.foresee(bytes);
         Ok(())
     }
 
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
         let regions = &mut self.program.not_begun("unprotect")?.regions;
         let region = regions.all().iter().find(|region| region.description.name == name);
-        let bytes = region.map_or(0, |region| self.means.pooled_bytes_of(region));
+        let bytes = region.map_or(0, |region| self.resources.pooled_bytes_of(region));
         regions.remove(name)?;
-        self.means.foresee_less(bytes);
+        self.resources.foresee_less(bytes);
         Ok(())
     }
 
@@ -98,8 +98,8 @@ impl Inner {
     /// Unprotects all regions.
     pub(super) fn unprotect_all(&mut self) -> Result<()> {
         let regions = std::mem::take(&mut self.program.not_begun("unprotect")?.regions);
-        let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
-        self.means.foresee_less(bytes);
+        let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.resources.pooled_bytes_of(region));
+        self.resources.foresee_less(bytes);
         self.program.globals.unprotect(&mut self.program.notes);
         if let Some(heap) = self.program.heap.take() {
             heap.unprotect(&mut self.program.notes);
@@ -142,24 +142,24 @@ impl Inner {
         let Note { name, value } = note_of_program();
         program.notes.set(&name, &value)?;
         program.look_at_heap()?;
-        let bytes = self.means.pooled_bytes_of_heap(&self.program.regions);
-        self.means.foresee(bytes);
+        let bytes = self.resources.pooled_bytes_of_heap(&self.program.regions);
+        self.resources.foresee(bytes);
         Ok(())
     }
 
     /// The profile of the next revision, stored with its items.
     pub(super) fn profile(&self) -> Profile {
-        let (config, pool) = (&self.program.config, self.means.pool.as_ref().map(PoolInMaking::pool));
-        let pool = pool.filter(|_| !self.means.policy.is_in_portion());
+        let (config, pool) = (&self.program.config, self.resources.pool.as_ref().map(PoolInMaking::pool));
+        let pool = pool.filter(|_| !self.resources.policy.is_in_portion());
         Profile {
             node: self.epoch.node,
             stage: config.stage.code(),
-            found_by: self.means.changing.as_ref().map(Changing::found_by).unwrap_or_default(),
+            found_by: self.resources.changing.as_ref().map(Changing::found_by).unwrap_or_default(),
             keep: u16::try_from(config.keep).ok(),
             pool_bytes: pool.map_or(0, Pool::wanted_bytes),
             pool_bound: pool.map_or(PoolBound::default(), |pool| pool.bound()),
             chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
-            threshold_bytes: self.means.policy.threshold(),
+            threshold_bytes: self.resources.policy.threshold(),
             ..Profile::default()
         }
     }
@@ -169,7 +169,7 @@ impl Inner {
     pub(super) fn begin_lineage(&mut self, entry: &Entered) -> Result<()> {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;
-        let pool = self.means.pool.as_ref().map(PoolInMaking::pool);
+        let pool = self.resources.pool.as_ref().map(PoolInMaking::pool);
         let noted = pool.map_or(Ok(()), |pool| pool.note_space(&*self.levels.nearest().location.device, lineage));
         if let Some(note) = &mut self.levels.note {
             note.begin(self.epoch.group.with(entry), lineage.number)?;
@@ -184,7 +184,7 @@ impl Inner {
 
     /// Updates the status for outside readers, and warns the user if saving keeps failing. Local.
     pub(super) fn tell(&mut self) {
-        self.outward.tell(&self.levels, self.epoch.lineage.number, None);
+        self.announcer.tell(&self.levels, self.epoch.lineage.number, None);
         // With one level, the call that saves reports each failure.
         let is_told = self.levels.iter().nth(1).is_none();
         for level in self.levels.iter_mut().filter(|_| !is_told) {

@@ -36,7 +36,7 @@ pub(super) struct Before {
 
 /// The remains of a session for its successor. Empty unless the opening is a recovery.
 #[derive(Default)]
-pub(super) struct Remains {
+pub(super) struct Carryover {
     pub(super) before: Option<Before>,
     /// Its locks, of all levels.
     pub(super) kept: KeptLocks,
@@ -68,8 +68,8 @@ pub(super) struct GoingOn {
 impl GoingOn {
     /// Finds out which ranks go on, and which are new. `spares` is the number of spares at the first opening.
     /// Collective.
-    pub(super) fn find(group: &dyn Group, remains: &Remains, spares: u32) -> Result<GoingOn> {
-        let mine = (remains.before, remains.kept.has_any(), was_started());
+    pub(super) fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<GoingOn> {
+        let mine = (carryover.before, carryover.kept.has_any(), was_started());
         let told: Vec<(Option<Before>, bool, bool)> = gather(group, &mine)?;
         let has_locks = told.iter().any(|(_, is_locked, _)| *is_locked);
         let started = told.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
@@ -104,7 +104,7 @@ impl GoingOn {
             newest: before.iter().filter_map(|before| before.newest).max(),
             fed: before.iter().filter_map(|before| before.fed).max(),
             spares_left: spares.saturating_sub(new - started),
-            untold: untold(group, &told, remains)?,
+            untold: untold(group, &told, carryover)?,
         })
     }
 }
@@ -116,8 +116,8 @@ fn was_started() -> bool {
 
 /// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank has kept them.
 /// `told` shows which ranks were there before. Collective.
-fn untold(group: &dyn Group, told: &[Option<Before>], remains: &Remains) -> Result<Vec<Recovery>> {
+fn untold(group: &dyn Group, told: &[Option<Before>], carryover: &Carryover) -> Result<Vec<Recovery>> {
     let Some(first) = told.iter().position(Option::is_some).filter(|first| *first > 0) else { return Ok(Vec::new()) };
-    let since = remains.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
+    let since = carryover.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
     Ok(gather(group, &since.unwrap_or_default())?.swap_remove(first))
 }
