@@ -14,16 +14,9 @@
 
 enum { RANKS_MAX = 8, PIECE = 64 << 10 };
 
-typedef struct letter {
-    _Atomic uint32_t full;
-    size_t bytes;
-    char data[PIECE];
-} letter;
-
 typedef struct meeting {
     _Atomic uint32_t ranks, round, gone;
     char table[RANKS_MAX][PIECE];
-    letter letters[RANKS_MAX][RANKS_MAX]; /* from, to */
 } meeting;
 
 static meeting *shared;
@@ -101,36 +94,6 @@ static int broadcast(void *context, uint32_t root, void *data, size_t bytes)
     return 0;
 }
 
-static int send_to(void *context, uint32_t to, const void *data, size_t bytes)
-{
-    letter *mine = &shared->letters[rank][to];
-    (void)context;
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        if (await(&mine->full, 1))
-            return 1;
-        mine->bytes = bytes - at < PIECE ? bytes - at : PIECE;
-        memcpy(mine->data, (const char *)data + at, mine->bytes);
-        atomic_store(&mine->full, 1);
-    }
-    return 0;
-}
-
-static int receive(void *context, uint32_t from, void *data, size_t bytes)
-{
-    letter *theirs = &shared->letters[from][rank];
-    (void)context;
-    for (size_t at = 0; at < bytes;) {
-        if (await(&theirs->full, 0))
-            return 1;
-        if (theirs->bytes > bytes - at)
-            return 3;
-        memcpy((char *)data + at, theirs->data, theirs->bytes);
-        at += theirs->bytes;
-        atomic_store(&theirs->full, 0);
-    }
-    return 0;
-}
-
 static void explain(void *context, int code, char *text, size_t bytes)
 {
     (void)context;
@@ -149,8 +112,6 @@ mainstay_group forked_group(void)
     group.all_gather = all_gather;
     group.broadcast = broadcast;
     group.explain = explain;
-    group.send = send_to;
-    group.receive = receive;
     return group;
 }
 

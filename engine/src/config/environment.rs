@@ -125,5 +125,5 @@ pub(crate) fn passed_over(surroundings: &Surroundings) -> Option<String> {
     let names: Vec<&str> = unknown.iter().map(|unknown| unknown.name).collect();
     let is = if names.len() == 1 { "is no setting and is" } else { "are no settings and are" };
     (!names.is_empty())
-        .then(|| format!("{} {is} passed over; `mainstay config` shows the settings in force", names.join(", ")))
+        .then(|| format!("{} {is} ignored; `mainstay config` shows the settings in force", names.join(", ")))
 }
