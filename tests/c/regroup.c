@@ -6,7 +6,7 @@
  * kill:2,3@receive. The ranks die in that WAY, and the others notice it WHERE:
  *   receive      in messages of the program's communicator that never come
  *   adopted      in such messages of an adopted communicator
- *   table        in such messages of Mainstay's
+ *   table        in a collective of the group table
  *   collective   in a collective of the program's
  *   working      at work, with a check now and then
  * WAYs are kill, stop, abort and exit. These steps kill a rank in the regrouping; a + joins them to another step:
@@ -160,17 +160,6 @@ static void talk(mainstay_group *group, MPI_Comm program, uint64_t epoch)
     right(sum == (uint64_t)group->ranks * (group->ranks - 1) / 2, "another sum");
 }
 
-/* Waits for a message of the group. The error of the message, if it never comes. */
-static int received_from(mainstay_group *group, uint32_t from, void *data, size_t bytes)
-{
-    void *message = NULL;
-    int through = 0, code = group->start_receive(group->context, from, data, bytes, &message);
-    while (!code && !through)
-        if (!(code = group->test(group->context, message, &through)) && !through)
-            pause_ms(1);
-    return code;
-}
-
 /* Waits until the rank notices the failure. The rank after the first dead one waits for that one. All others wait for a
  * message of a living rank: they return because the first makes them return. */
 static void meet(const mainstay_mpi_job *job, mainstay_group *group, const step *step, MPI_Comm adopted)
@@ -186,7 +175,8 @@ static void meet(const mainstay_mpi_job *job, mainstay_group *group, const step 
     else if (strcmp(step->where, "adopted") == 0)
         right(MPI_Recv(&word, 1, MPI_UINT64_T, from, 99, adopted, MPI_STATUS_IGNORE) != MPI_SUCCESS, "MPI_Recv");
     else if (strcmp(step->where, "table") == 0)
-        right(received_from(group, (uint32_t)from, &word, sizeof word), "a message of the group");
+        while (!group->all_max(group->context, &word, 1))
+            continue;
     else if (strcmp(step->where, "collective") == 0)
         while (MPI_Allreduce(MPI_IN_PLACE, &word, 1, MPI_UINT64_T, MPI_SUM, job->program) == MPI_SUCCESS)
             continue;
