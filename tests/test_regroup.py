@@ -83,7 +83,10 @@ def test_process_that_dies_while_it_starts_is_replaced_too(scratch, way):
 
 def test_processes_are_started_in_vain_three_times(scratch):
     _, output = run(3, [build_c(["regroup.c"], "regroup"), "replace", 0, "kill:1@receive+doomed:9@x"], scratch, mpi=SURVIVING)
-    assert output.count("no process could be started in place of a failed one") == 2, output
+    refused = output.count("no process could be started in place of a failed one")
+    # A rank whose replacement dies while MPI connects to it ends, because MPI would wait for ever.
+    ended = output.count("a replacement process has ended before it came into the job")
+    assert refused > 0 and refused + ended == 2, output
 
 
 def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
