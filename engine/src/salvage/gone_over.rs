@@ -64,8 +64,15 @@ impl GoneOver {
         read.map_or_else(GoneOver::default, |text| GoneOver(text.lines().map_while(parse).collect()))
     }
 
+    /// Adds these `ranks` of `lineage` to the note of the space in `directory`.
+    pub(crate) fn note_ranks(directory: &Path, lineage: Lineage, ranks: &[u32]) -> Result<()> {
+        let mut gone_over = GoneOver::of_space(directory);
+        gone_over.add(lineage, ranks);
+        gone_over.note(directory)
+    }
+
     /// Writes those of the newest lineage to the space in `directory`.
-    pub(crate) fn note(&self, directory: &Path) -> Result<()> {
+    fn note(&self, directory: &Path) -> Result<()> {
         let Some(newest) = self.0.iter().map(|(lineage, _)| lineage.number).max() else { return Ok(()) };
         let mut text = String::new();
         for (Lineage { number, id }, ranks) in self.0.iter().filter(|(lineage, _)| lineage.number == newest) {

@@ -263,9 +263,7 @@ fn note_removal(device: &dyn Device, dead: &Dead, ranks: &[u32]) {
         return;
     };
     for (directory, _) in note.spaces().filter(|(directory, _)| SpaceSurvey::open(directory).is_ok()) {
-        let mut gone_over = GoneOver::of_space(directory);
-        gone_over.add(note.lineage, ranks);
-        let _ = gone_over.note(directory);
+        let _ = GoneOver::note_ranks(directory, note.lineage, ranks);
     }
 }
 

@@ -344,9 +344,7 @@ impl Visit {
         for device in ours {
             // A job that has the space open has begun a lineage of its own.
             if SpaceSurvey::open(&device.directory()).is_ok() && matches!(self.lock(&device), Ok(Some(_))) {
-                let mut gone_over = GoneOver::of_space(&device.directory());
-                gone_over.add(note.lineage, ranks);
-                gone_over.note(&device.directory())?;
+                GoneOver::note_ranks(&device.directory(), note.lineage, ranks)?;
             }
         }
         Ok(())
