@@ -45,7 +45,7 @@ pub(crate) struct Complete {
 }
 
 /// A shard in a portion, and all blocks that it needs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Kept {
     pub(crate) entry: Entry,
     /// Ascending, disjoint.
@@ -55,7 +55,6 @@ pub(crate) struct Kept {
     /// Its frames, ascending.
     pub(crate) frames: Vec<Frame>,
     /// The blocks as a set, once it has been needed.
-    #[serde(skip)]
     set: OnceLock<(Range<u64>, BlockSet)>,
 }
 

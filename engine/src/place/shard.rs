@@ -14,7 +14,6 @@ use crate::{
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash, hash_blocks},
     },
 };
-use serde::{Deserialize, Serialize};
 use std::{
     os::unix::ffi::OsStrExt,
     sync::{
@@ -28,7 +27,7 @@ use std::{
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// The program's time for staging.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StagingTime {
     pub(crate) buffer_wait: Duration,
     pub(crate) copy: Duration,

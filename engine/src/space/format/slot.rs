@@ -51,7 +51,7 @@ struct SlotRecord {
 
 const _: () = assert!(size_of::<SlotRecord>() == BLOCK);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     /// Orders the two slots: the newer one is higher; an invalid slot counts as 0.
     pub sequence: u64,
