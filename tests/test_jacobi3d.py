@@ -344,3 +344,11 @@ def test_the_demo_notices_a_revision_that_cannot_be(monkeypatch, scratch, versio
     monkeypatch.setattr(demo, "rows", lambda *_: [])
     with pytest.raises(demo.Wrong, match=f"revision 7 is of step {step[wrong]}, but"):
         demo.tell(version, scratch)
+
+
+def test_a_job_has_ended_only_when_all_its_processes_have(mpi, scratch):
+    """A rank that outlived mpiexec wrote into the folder of the test while that was removed."""
+    late = scratch / "late"
+    with Job(1, ["sh", "-c", f"(sleep 1; touch {late}) < /dev/null > /dev/null 2>&1 &"], scratch, LIMIT_S, mpi=mpi) as job:
+        assert job.wait() == 0
+        assert late.exists()

@@ -24,7 +24,7 @@ class Mpi:
     home: Path  # the Python environment
     oversubscribe: tuple  # options of mpiexec for more ranks than cores
     variables: tuple  # pairs for the environment of mpiexec
-    rank_variable: bytes  # tells a rank its number
+    rank_variable: str  # tells a rank its number
     depth: int  # generations from mpiexec to its ranks
     segments: tuple  # the files in /dev/shm that ranks leave when they are killed
 
@@ -54,16 +54,14 @@ class Mpi:
         for pid in parents:
             try:
                 pidfd = os.pidfd_open(pid)
-                variables = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue  # gone meanwhile
-            start = self.rank_variable + b"="
-            rank = next((int(v[len(start) :]) for v in variables if v.startswith(start)), None)
+            rank = value_of(self.rank_variable, pid)
             # Checked again: the process could have ended in between, and another could have its id.
             if rank is None or parent_of(pid) not in above:
                 os.close(pidfd)
             else:
-                found[rank] = pidfd
+                found[int(rank)] = pidfd
         return found
 
     def shared(self):
@@ -111,6 +109,32 @@ def parent_of(pid):
         return None  # gone
 
 
+def processes_with(variable, value):
+    """The processes of this user with `variable` in their environment: pidfds that the caller must close."""
+    held = []
+    for pid, _ in processes():
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            continue  # gone meanwhile
+        # Read once it is held: another process could have had the id.
+        if value_of(variable, pid) == value:
+            held.append(pidfd)
+        else:
+            os.close(pidfd)
+    return held
+
+
+def value_of(variable, pid):
+    """The value of an environment variable of a process; None if it is gone, or if it is another user's."""
+    try:
+        variables = (Path("/proc") / str(pid) / "environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return None
+    start = variable + "="
+    return next((v.removeprefix(start) for v in variables if v.startswith(start)), None)
+
+
 def is_ours(path):
     """Whether the file belongs to this user. For files of other users, the mappings of processes are not visible."""
     try:
@@ -143,7 +167,7 @@ OPENMPI = Mpi(
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         ("OMPI_MCA_btl", "^ofi"),  # of no use on one machine: looking for it takes each MPI_Init a second
     ),
-    rank_variable=b"PMIX_RANK",
+    rank_variable="PMIX_RANK",
     depth=1,
     segments=(),
 )
@@ -160,7 +184,7 @@ MPICH = Mpi(
     home=ROOT / ".venv-mpich",
     oversubscribe=(),
     variables=(("HWLOC_XMLFILE", "/dev/null"),),
-    rank_variable=b"PMI_RANK",
+    rank_variable="PMI_RANK",
     depth=2,
     segments=("mpich_sh*", "ucx_shm_posix_*"),  # the latter of ranks that die while they start
 )

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 
 from build import OPENMPI
+from mpi import processes_with
 
 END_LIMIT_S = 15
+JOB = "MAINSTAY_TEST_JOB"  # in the environment of all processes of a job: its name
 
 
 class Job:
@@ -23,6 +26,7 @@ class Job:
         self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
         self._lines = queue.Queue()
         self._mpi = mpi
+        self._name = uuid.uuid4().hex
         mpi.found()
         self.process = subprocess.Popen(
             mpi.mpiexec(ranks, command),
@@ -31,7 +35,7 @@ class Job:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env=mpi.environment(scratch),
+            env={**mpi.environment(scratch), JOB: self._name},
             **process,
             start_new_session=True,  # Ctrl-C is ours: we end the job in order
         )
@@ -83,12 +87,16 @@ class Job:
         return status
 
     def wait_for_ranks(self):
-        """mpiexec can end before its ranks do: until they are gone, they may still write."""
+        """mpiexec can end before its ranks do: until they are gone, they may still write. The ranks of a job
+        that ended before its first line was read are found by their environment."""
+        missed = processes_with(JOB, self._name)
         deadline = time.monotonic() + END_LIMIT_S
-        for pidfd in self._ranks.values():
+        for pidfd in (*self._ranks.values(), *missed):
             while not select.select([pidfd], [], [], max(0, deadline - time.monotonic()))[0]:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 deadline = time.monotonic() + END_LIMIT_S
+        for pidfd in missed:
+            os.close(pidfd)
 
     def _read(self):
         for line in self.process.stdout:
