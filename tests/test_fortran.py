@@ -76,8 +76,7 @@ def in_c(kind):
 KINDS = [
     f"mainstay_{kind}"
     for kind in (
-        *("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "disk_lost", "exchange"),
-        *("recovery", "capture", "compress", "track", "alloc_flag"),
+        *("status", "type", "stage", "alloc_flag"),
     )
 ]
 

@@ -18,7 +18,7 @@ from ways import rarely
 
 DEAD, LIVING, LIVING_CAMPAIGN = 100, 1, 40  # seeds
 REVISIONS = range(1, 9)
-SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]
+SMALL = [f"set:pool_bytes={1 << 20}", f"set:chunk_bytes={64 << 10}"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def pool_in(folder):
 class Living(Paused):
     """A job of two ranks that saves revisions. It stops between them while the test does damage."""
 
-    def __init__(self, faults, scratch, *more, per=0):
+    def __init__(self, faults, scratch, *more, per="app"):
         self.space = scratch / "space"
         command = [faults, self.space, *SMALL, f"set:per={per}", "open", *more, "save:1", "wait"]
         command += [word for n in REVISIONS[1:] for word in ("pause", f"save:{n}", "wait")] + ["close"]
@@ -97,7 +97,7 @@ def saved_well(said):
     return [str(n) for n, told in reversed(list(enumerate(zip(*waits), 1))) if set(told) == {"OK"}]
 
 
-def harmed(faults, scratch, pools, harm, *more, per=0):
+def harmed(faults, scratch, pools, harm, *more, per="app"):
     """A job with a pool that is damaged between its checkpoints. Each of its calls ends with success or a named error,
     and the reported revisions are restored."""
     with Living(faults, scratch, *more, per=per) as job:
@@ -138,7 +138,7 @@ def test_a_living_pool_that_is_damaged(faults, scratch, pools, seeds):
                 flip(pool.path, list(pool.parts())[choice.choice([0, 1]) :], choice, choice.choice([1, 4, 100]))
 
         # One file, the node's file, and one for each rank.
-        harmed(faults, scratch, pools, harm, per=1 + seed % 3)
+        harmed(faults, scratch, pools, harm, per=("app", "node", "rank")[seed % 3])
 
 
 @pytest.mark.parametrize("member", [1, *rarely(0, 2, 77)])

@@ -36,11 +36,11 @@ def layouts(space):
 
 
 def test_a_job_makes_a_file_for_each_node(job, scratch):
-    job("$((RANK / 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
+    job("$((RANK / 2))", "set:per=node", "open", "save:1", "wait", "save:2", "wait", "close")
     made = layouts(scratch / "space")
     assert sorted(made.values()) == [[0, 1], [2, 3]], made
     # The ranks have other nodes now; their portions stay in place.
-    job("$((RANK % 2))", "set:per=2", "open", "restore", "holds:2", "save:3", "wait", "save:4", "wait", "close")
+    job("$((RANK % 2))", "set:per=node", "open", "restore", "holds:2", "save:3", "wait", "save:4", "wait", "close")
     assert layouts(scratch / "space") == made
     job("0", "open", "restore", "holds:4", "save:5", "close")
     assert layouts(scratch / "space") == made
@@ -53,7 +53,7 @@ def test_what_was_reserved_for_nodes_serves_others(job, scratch):
     subprocess.check_call([MAINSTAY, "reserve", space, "--ranks", str(RANKS), "--per-rank", "1MiB", *per_node], timeout=LIMIT_S)
     reserved = layouts(space)
     assert sorted(reserved.values()) == [[0, 1], [2, 3]], reserved
-    job("$((RANK % 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
+    job("$((RANK % 2))", "set:per=node", "open", "save:1", "wait", "save:2", "wait", "close")
     assert layouts(space) == reserved
     job("$((RANK / 2))", "open", "restore", "holds:2", "close")
 

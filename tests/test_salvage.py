@@ -17,7 +17,7 @@ def place(request, scratch):
 
 # With this stage, before t2 the data is only in the pool, and all of it is.
 POOL = ["set:stage=1"]
-NODE = ["set:stage=3", f"set:threshold={1 << 20}", "set:small=1"]
+NODE = ["set:stage=3", f"set:threshold_bytes={1 << 20}", "set:small_bytes=1"]
 
 
 @pytest.mark.parametrize(

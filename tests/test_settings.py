@@ -57,7 +57,7 @@ def test_the_program_goes_before_the_environment_and_that_before_the_file(job, s
     if file is not None:
         (scratch / "mainstay.toml").write_text(f'portion_bytes = "{file}"\n')
     variables = {} if variable is None else {"MAINSTAY_PORTION_BYTES": variable}
-    portion, _ = job(*([] if own is None else [f"set:portion={own * MIB}"]), **variables)
+    portion, _ = job(*([] if own is None else [f"set:portion_bytes={own * MIB}"]), **variables)
     assert portion == expected * MIB if expected else portion not in (8 * MIB, 12 * MIB, 16 * MIB)
 
 
@@ -69,16 +69,9 @@ def test_a_program_can_ask_for_what_is_the_default(job, scratch):
     assert chunks > 0, "the program's stage was not taken"
 
 
-def test_a_program_of_an_older_header_is_taken(program, job, scratch):
-    # The bytes behind its smaller struct are none of its options.
-    job("set:size=72", "set:held=77", f"set:portion={8 * MIB}")
-    told = subprocess.check_output([program, "--solo", scratch / "space", "set:held=77", "open"], text=True, timeout=LIMIT_S)
-    assert "INVALID_ARGUMENT" in told and "pool_held: 77" in told, told
-
-
 @pytest.mark.parametrize("stage", [3, 4])
 def test_a_program_can_ask_for_a_buffer_of_the_node_or_of_the_rank(job, stage):
-    portion, _ = job(f"set:stage={stage}", "set:small=1", "set:threshold=4096", "set:buffer=8192", "set:flush=0.5")
+    portion, _ = job(f"set:stage={stage}", "set:small_bytes=1", "set:threshold_bytes=4096", "set:buffer_bytes=8192", "set:flush_seconds=0.5")
     assert portion > 0
 
 

@@ -67,13 +67,21 @@ static void check(const program *p)
     field_check(p->field, p->set.bytes / sizeof *p->field, p->rank, p->stamp);
 }
 
+static void set_number(mainstay_options *options, const char *key, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    if (number)
+        must(mainstay_set(options, key, text), key);
+}
+
 static void open_session(program *p)
 {
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
     options.stage = p->set.direct ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
     options.pool_bytes = p->set.pool_bytes;
-    options.chunk_bytes = p->set.chunk_bytes;
-    options.io_threads = (uint32_t)p->set.io_threads;
+    set_number(&options, "chunk_bytes", p->set.chunk_bytes);
+    set_number(&options, "io_threads", (uint64_t)p->set.io_threads);
     must(mainstay_open_mpi(MPI_COMM_WORLD, p->space, &options, &p->session), "open the space");
     uint64_t shape = p->set.bytes / sizeof *p->field;
     must(mainstay_protect(p->session, "stamp", &p->stamp, sizeof p->stamp), "protect the stamp");

@@ -13,7 +13,7 @@ static void open_session(way *way)
     char path[PATH_BYTES];
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
     /* The revision of an earlier round is not needed. */
-    options.start = MAINSTAY_START_FRESH;
+    must(mainstay_set(&options, "start", "fresh"), "set start");
     snprintf(path, sizeof path, "%s/%s.space", way->directory, way->name);
     variables_set(way->settings);
     must(mainstay_open_mpi(MPI_COMM_WORLD, path, &options, &way->session), "open the space");

@@ -168,7 +168,7 @@ module mainstay
   use mainstay_calls
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name, mainstay_heap_calloc, mainstay_heap_free
+  public :: mainstay_error_message, mainstay_status_name, mainstay_set, mainstay_heap_calloc, mainstay_heap_free
   public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
     MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
     MAINSTAY_C128, MAINSTAY_BOOL
@@ -207,103 +207,21 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_NODE = 3
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_RANK = 4
 
-  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_ALWAYS = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_CHECKPOINT = 2
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_PER_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_PER_APP = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_PER_NODE = 2
-  integer(c_int32_t), parameter, public :: MAINSTAY_PER_RANK = 3
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_SPARSE = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_BLOCKS = 2
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_ZERO = 3
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_REMOVED = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_KEPT = 2
-
-  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_DEFAULT = 0
-  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_REFUSED = 1
-  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_ACCEPTED = 2
-
-  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_DEFAULT = 0
-  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BACKGROUND = 1
-  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BLOCKING = 2
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_OFF = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_REPLACE = 2
-  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_SHRINK = 3
-
-  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_DEFAULT = 0
-  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_WHOLE = 1
-  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL = 2
-  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_SNAPSHOT = 3
-  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT = 4
-
-  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_DEFAULT = 0
-  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_OFF = 1
-  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_LZ4 = 2
-  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_ZSTD = 3
-
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_PLAIN = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2
 
-  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_AUTO = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_PAGES = 2
-  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_HASHES = 3
-
-  integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
-  integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
-  integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
-
   ! Settings of the program. 0 leaves a setting to the environment or mainstay.toml, and otherwise to its default.
+  ! mainstay_set takes all other settings.
   type, bind(C), public :: mainstay_options
     integer(c_size_t) :: size_of_options = 0  ! leave it as it is
     integer(c_int32_t) :: keep = 0
     integer(c_int32_t) :: stage = MAINSTAY_STAGE_DEFAULT
     integer(c_int64_t) :: pool_bytes = 0
-    integer(c_int64_t) :: chunk_bytes = 0
-    integer(c_int32_t) :: io_threads = 0
-    integer(c_int64_t) :: portion_bytes = 0
     integer(c_int64_t) :: every_steps = 0
     real(c_double) :: every_seconds = 0
-    real(c_double) :: mtbf_seconds = 0
-    integer(c_int32_t) :: pool_held = MAINSTAY_POOL_HELD_DEFAULT
-    integer(c_int64_t) :: small_bytes = 0
-    integer(c_int64_t) :: threshold_bytes = 0
-    integer(c_int64_t) :: buffer_bytes = 0
-    real(c_double) :: flush_seconds = 0
-    integer(c_int32_t) :: per = MAINSTAY_PER_DEFAULT
-    integer(c_int32_t) :: allocate = MAINSTAY_ALLOCATE_DEFAULT
-    integer(c_int32_t) :: stripe_count = 0
-    integer(c_int64_t) :: stripe_bytes = 0
-    integer(c_int64_t) :: shard_bytes = 0
     type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
-    integer(c_int64_t) :: start = MAINSTAY_START_DEFAULT
-    type(c_ptr) :: memory = c_null_ptr  ! "auto", "off" or a directory, with a zero byte at the end
-    type(c_ptr) :: disk = c_null_ptr  ! "off" or a directory, with a zero byte at the end
-    integer(c_int32_t) :: memory_keep = 0
-    integer(c_int32_t) :: memory_after = MAINSTAY_MEMORY_AFTER_DEFAULT
-    integer(c_int32_t) :: disk_every = 0
-    integer(c_int32_t) :: disk_keep = 0
-    integer(c_int32_t) :: pfs_every = 0
-    integer(c_int64_t) :: exchange = MAINSTAY_EXCHANGE_DEFAULT
-    integer(c_int32_t) :: memory_copies = 0
-    integer(c_int32_t) :: disk_copies = 0
-    integer(c_int32_t) :: recovery = MAINSTAY_RECOVERY_DEFAULT
-    integer(c_int32_t) :: spares = 0
-    integer(c_int64_t) :: capture = MAINSTAY_CAPTURE_DEFAULT
-    integer(c_int32_t) :: track = MAINSTAY_TRACK_DEFAULT
-    integer(c_int32_t) :: audit = 0
-    integer(c_int64_t) :: snapshot_bytes = 0
-    integer(c_int64_t) :: compress = MAINSTAY_COMPRESS_DEFAULT
-    integer(c_int64_t) :: disk_lost = MAINSTAY_DISK_LOST_DEFAULT
+    character(kind=c_char) :: settings(4096) = c_null_char  ! only mainstay_set writes here
   end type
 
   ! Results of saving early on this rank, in blocks of 4 KiB; as in mainstay.h.
@@ -454,6 +372,12 @@ module mainstay
   public :: mainstay_resize
 
   interface
+    function c_set(options, key, value) bind(C, name="mainstay_set") result(status)
+      import
+      type(mainstay_options), intent(inout) :: options
+      character(kind=c_char), intent(in) :: key(*), value(*)
+      integer(c_int) :: status
+    end function
     function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
       import
       integer(c_int), value :: comm
@@ -825,6 +749,16 @@ module mainstay
   end interface
 
 contains
+
+  ! Sets any setting of the guide's table, such as "memory" to "auto". The value is written as in the environment. It
+  ! goes before the component of the same name. Local.
+  recursive subroutine mainstay_set(options, key, value, stat)
+    type(mainstay_options), intent(inout) :: options
+    character(*), intent(in) :: key, value
+    integer, intent(out), optional :: stat
+    options%size_of_options = c_sizeof(options)
+    call settle(c_set(options, to_c(key), to_c(value)), stat)
+  end subroutine
 
   ! Opens the space in the directory `path` for the ranks of `comm`. Collective.
   recursive subroutine open_mpi(self, comm, path, options, stat)

@@ -19,16 +19,15 @@
 #define MAINSTAY_VERSION "0.1.0"
 #define MAINSTAY_VERSION_NUMBER (0 * 10000 + 1 * 100 + 0)
 
-/* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set your fields. */
-#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, \
-    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
-    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT, \
-    MAINSTAY_DISK_LOST_DEFAULT }
+/* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set your fields, and others with mainstay_set. */
+#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, { 0 } }
 
 // In place of a revision's number, in all calls that take one: the newest revision that can be read whole. For a
 // reader, the newest complete one.
 #define MAINSTAY_NEWEST UINT64_MAX
+
+// Bytes for the settings of mainstay_set.
+#define MAINSTAY_SETTINGS_BYTES 4096
 
 // Result of a call. The names are the same in Rust, C and Python.
 typedef enum {
@@ -122,86 +121,10 @@ typedef enum {
   MAINSTAY_STAGE_RANK,
 } mainstay_stage;
 
-// How long the pool keeps its memory.
+// Action of a running job when ranks fail: the result of mainstay_recovery_settings.
 typedef enum {
-  // Set by mainstay.toml or the environment; default: always.
-  MAINSTAY_POOL_HELD_DEFAULT = 0,
-  // From its creation to the end of the session.
-  MAINSTAY_POOL_HELD_ALWAYS,
-  // From the request of each checkpoint until it is durable.
-  MAINSTAY_POOL_HELD_CHECKPOINT,
-} mainstay_pool_held;
-
-// Which ranks share a file of a new space.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: the ranks of a node on CephFS, and all elsewhere.
-  MAINSTAY_PER_DEFAULT = 0,
-  // All ranks of the job.
-  MAINSTAY_PER_APP,
-  // The ranks of a node.
-  MAINSTAY_PER_NODE,
-  // Each rank has its own file.
-  MAINSTAY_PER_RANK,
-} mainstay_per;
-
-// How a new space reserves its room.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: blocks.
-  MAINSTAY_ALLOCATE_DEFAULT = 0,
-  // Not at all.
-  MAINSTAY_ALLOCATE_SPARSE,
-  // Allocates its blocks, if the file system can.
-  MAINSTAY_ALLOCATE_BLOCKS,
-  // Writes it with zeros.
-  MAINSTAY_ALLOCATE_ZERO,
-} mainstay_allocate;
-
-// Whether a job may replace revisions of earlier jobs.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_START_RESTORED.
-  MAINSTAY_START_DEFAULT = 0,
-  // Only after it has restored one, or read something from it.
-  MAINSTAY_START_RESTORED,
-  // Yes. A restore still finds them.
-  MAINSTAY_START_FRESH,
-} mainstay_start;
-
-// What happens to the memory of the nodes when a job ends normally.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_MEMORY_AFTER_REMOVED.
-  MAINSTAY_MEMORY_AFTER_DEFAULT = 0,
-  // The newest revision goes to the next level that takes any, and the memory is freed.
-  MAINSTAY_MEMORY_AFTER_REMOVED,
-  // The revisions stay for the next job on these nodes.
-  MAINSTAY_MEMORY_AFTER_KEPT,
-} mainstay_memory_after;
-
-// Action of a start that cannot reach a disk level, if that level had a newer revision than all others.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_DISK_LOST_REFUSED.
-  MAINSTAY_DISK_LOST_DEFAULT = 0,
-  // Fails: the disk may come back.
-  MAINSTAY_DISK_LOST_REFUSED,
-  // Goes on from the revisions that are left.
-  MAINSTAY_DISK_LOST_ACCEPTED,
-} mainstay_disk_lost;
-
-// When Mainstay makes the copies on other nodes.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_EXCHANGE_BACKGROUND.
-  MAINSTAY_EXCHANGE_DEFAULT = 0,
-  // While the program goes on.
-  MAINSTAY_EXCHANGE_BACKGROUND,
-  // Before a checkpoint returns.
-  MAINSTAY_EXCHANGE_BLOCKING,
-} mainstay_exchange;
-
-// Action of a running job when ranks fail.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_RECOVERY_OFF.
-  MAINSTAY_RECOVERY_DEFAULT = 0,
   // None: the job must be restarted.
-  MAINSTAY_RECOVERY_OFF,
+  MAINSTAY_RECOVERY_OFF = 1,
   // Other processes take their places and numbers: spares, or newly started processes.
   MAINSTAY_RECOVERY_REPLACE,
   // The job goes on with fewer ranks.
@@ -217,45 +140,6 @@ typedef enum {
   // Into boxes of global arrays, which any number of ranks can divide again.
   MAINSTAY_DIVIDED_INTO_BOXES = 2,
 } mainstay_divided;
-
-// Bytes of the protected regions that a revision writes.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_CAPTURE_WHOLE.
-  MAINSTAY_CAPTURE_DEFAULT = 0,
-  // All of them.
-  MAINSTAY_CAPTURE_WHOLE,
-  // The bytes that changed since the revision before, with which it shares the rest.
-  MAINSTAY_CAPTURE_INCREMENTAL,
-  // All of them, copied while the program goes on.
-  MAINSTAY_CAPTURE_SNAPSHOT,
-  // The bytes that changed since the revision before, copied while the program goes on.
-  MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT,
-} mainstay_capture;
-
-// Compression of revisions on a disk or a parallel file system.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_COMPRESS_OFF.
-  MAINSTAY_COMPRESS_DEFAULT = 0,
-  // None.
-  MAINSTAY_COMPRESS_OFF,
-  // LZ4, which is fast.
-  MAINSTAY_COMPRESS_LZ4,
-  // Zstandard, which compresses better.
-  MAINSTAY_COMPRESS_ZSTD,
-} mainstay_compress;
-
-// How Mainstay finds changed bytes.
-typedef enum {
-  // Set by mainstay.toml or the environment; default: MAINSTAY_TRACK_AUTO.
-  MAINSTAY_TRACK_DEFAULT = 0,
-  // By written pages, if the system can report them and no device is open that could write past them; otherwise by
-  // hashes.
-  MAINSTAY_TRACK_AUTO,
-  // By written pages, even with such a device open. You guarantee that it does not write to a tracked region.
-  MAINSTAY_TRACK_PAGES,
-  // By hashes of all protected bytes.
-  MAINSTAY_TRACK_HASHES,
-} mainstay_track;
 
 // Properties of memory that mainstay_alloc allocates: any sum of them.
 typedef enum {
@@ -281,8 +165,8 @@ typedef struct mainstay_session mainstay_session;
 // A watched call of MPI.
 typedef struct mainstay_watch mainstay_watch;
 
-// Settings of the program. 0 leaves a setting to the environment or mainstay.toml, and otherwise to the default
-// given here.
+// Settings of the program. Begin with MAINSTAY_OPTIONS_INIT. 0 leaves a setting to the environment or mainstay.toml,
+// and otherwise to the default given here. mainstay_set takes all other settings.
 typedef struct {
   // sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
   size_t size;
@@ -295,96 +179,16 @@ typedef struct {
   // checkpoint costs the program one copy. Default: the size of the shards, up to a quarter of the free memory and
   // half of pool_directory.
   uint64_t pool_bytes;
-  // Bytes of one write, a multiple of 4096. Default: 4 MiB, or less if the pool has fewer than two such chunks for
-  // each rank of the node, or if the pool sizes itself and no shard has two.
-  uint64_t chunk_bytes;
-  // Threads of this rank that write, and as many that hash; also the limit of concurrent writes on the node.
-  // Default: 2, or 1 if the ranks of the node use all its processors.
-  uint32_t io_threads;
-  // Bytes of this rank's portion of a new space. Default: room for keep+2 of the first checkpoint's shards.
-  uint64_t portion_bytes;
   // A checkpoint is due after this number of steps. Default: not by steps.
   uint64_t every_steps;
   // A checkpoint is due after this number of seconds. Default: not by time.
   double every_seconds;
-  // Mean time between failures of the job, in seconds, from which Daly's formula gives the interval. Default:
-  // unknown.
-  double mtbf_seconds;
-  // A mainstay_pool_held. Default: MAINSTAY_POOL_HELD_ALWAYS.
-  uint32_t pool_held;
-  // Stage node: each rank first gathers pieces of fewer bytes. 1: it gathers none. Default: 512.
-  uint64_t small_bytes;
-  // Stages node and rank: the calling thread writes pieces of this size and more directly. Default: measured on
-  // this machine.
-  uint64_t threshold_bytes;
-  // Bytes of this rank's own buffer in stage rank, and of the one for small pieces in stage node, a multiple of
-  // 4096. Default: 4 MiB.
-  uint64_t buffer_bytes;
-  // Stage node: seconds between two flushes of its buffer. Default: 0.1.
-  double flush_seconds;
-  // A mainstay_per: which ranks share a file of a new space. Default: the ranks of a node on CephFS, and all
-  // elsewhere.
-  uint32_t per;
-  // A mainstay_allocate: how a new space reserves its room. Default: MAINSTAY_ALLOCATE_BLOCKS.
-  uint32_t allocate;
-  // On CephFS and Lustre: number of servers over which a file of a new space is striped. Default: the file
-  // system's.
-  uint32_t stripe_count;
-  // On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB. Default: the file system's.
-  uint64_t stripe_bytes;
-  // Bytes of the largest shard that this rank is going to save: a portion has room for keep+2 of this size.
-  // Default: the size of the first checkpoint's shard.
-  uint64_t shard_bytes;
   // Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as in MPI-IO, and mainstay_
-  // before the name of any setting. Mainstay ignores other hints. Hints go before the fields of this struct.
-  // Default: none. Read during the opening call.
+  // before the name of any setting. Mainstay ignores other hints. Hints go before all other options. Default: none.
+  // Read during the opening call.
   const char *hints;
-  // A mainstay_start: whether the job may replace earlier jobs' revisions. Default: MAINSTAY_START_RESTORED.
-  uint64_t start;
-  // The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
-  // memory. Default: "off". Read during the opening call, like `disk`.
-  const char *memory;
-  // The disks of the nodes as a level before the space that you open: a directory. Default: "off".
-  const char *disk;
-  // Complete revisions to keep in the memory of the nodes. Default: 1.
-  uint32_t memory_keep;
-  // A mainstay_memory_after: whether they outlive a job that ends normally. Default:
-  // MAINSTAY_MEMORY_AFTER_REMOVED.
-  uint32_t memory_after;
-  // Every how many revisions one goes to the disks of the nodes. Default: 1.
-  uint32_t disk_every;
-  // Complete revisions to keep on the disks of the nodes. Default: 1.
-  uint32_t disk_keep;
-  // Every how many revisions one goes to the space that you open, if there are levels before it. Default: 1. With
-  // the hint mainstay_pfs_every=0 none does.
-  uint32_t pfs_every;
-  // A mainstay_exchange: when Mainstay sends copies to other nodes. Default: MAINSTAY_EXCHANGE_BACKGROUND.
-  uint64_t exchange;
-  // Copies of each shard in the memory of nodes: one on its own node, the others on other nodes. Default: 2.
-  uint32_t memory_copies;
-  // Copies of each shard on disks of nodes: one on its own node, the others on other nodes. Default: 1.
-  uint32_t disk_copies;
-  // A mainstay_recovery: action of the running job when ranks fail. Default: MAINSTAY_RECOVERY_OFF.
-  uint32_t recovery;
-  // With recovery: number of spares. The last ranks sleep in the opening until they replace a failed rank.
-  // Default: none.
-  uint32_t spares;
-  // A mainstay_capture: which bytes of the protected regions a revision writes. Default: MAINSTAY_CAPTURE_WHOLE.
-  uint64_t capture;
-  // With incremental capture, a mainstay_track: how Mainstay finds changed bytes. Default: MAINSTAY_TRACK_AUTO.
-  uint32_t track;
-  // With incremental capture by pages: every how many revisions Mainstay hashes the pages reported as unchanged.
-  // Default: never.
-  uint32_t audit;
-  // With snapshots: the number of bytes to copy from which Mainstay takes a snapshot instead of a plain copy. 1:
-  // always. Default: whichever keeps the program waiting for less time.
-  uint64_t snapshot_bytes;
-  // A mainstay_compress: compression of revisions on a disk or a parallel file system. Default:
-  // MAINSTAY_COMPRESS_OFF.
-  uint64_t compress;
-  // A mainstay_disk_lost: action of a start that cannot reach a disk level, if that level had a newer revision
-  // than all others. Default: MAINSTAY_DISK_LOST_REFUSED.
-  uint64_t disk_lost;
+  // Only mainstay_set writes here.
+  char settings[MAINSTAY_SETTINGS_BYTES];
 } mainstay_options;
 
 // Identifies a process of a job to other processes on its machine, even if its number is used again later.
@@ -855,6 +659,16 @@ mainstay_status mainstay_note(mainstay_session *session,
 const char *mainstay_restored_note(mainstay_session *session,
                                    const char *name);
 
+// Sets any setting of the guide's table, such as "memory" to "auto" or "mtbf_seconds" to "1 day"; the value is
+// written as in the environment. Goes before the field of the same name; a later call for the same key replaces an
+// earlier one. Local.
+//
+// MAINSTAY_INVALID_ARGUMENT: there is no such setting, it does not take this value, or the options have more than
+// MAINSTAY_SETTINGS_BYTES bytes of settings. The options then stay as they were.
+mainstay_status mainstay_set(mainstay_options *options,
+                             const char *key,
+                             const char *value);
+
 // Registers a file that this rank's program appends to. Local. Only one rank may register a file: mainstay_restore
 // and the checkpoint refuse one that several ranks registered. A checkpoint records the file's length at t1, and
 // syncs the file before it publishes the revision. mainstay_restore truncates the file to that length, so output
@@ -1004,7 +818,7 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
 
 // Finds the changes of a region by hashes instead of written pages: for memory that a network card, a GPU or another
 // process writes past the page tables of this process. Local. It holds while the region is protected, wherever it
-// moves. It has no effect unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL or MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT
+// moves. It has no effect unless `capture` is incremental or incremental-snapshot
 // and `track` uses pages. If no region has the name, the error is MAINSTAY_REGION_MISSING.
 mainstay_status mainstay_untrack(mainstay_session *session,
                                  const char *name);

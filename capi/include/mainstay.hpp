@@ -52,11 +52,6 @@ private:
   mainstay_status status_;
 };
 
-/* mainstay_options that begins with the defaults. */
-struct options : mainstay_options {
-  options() noexcept : mainstay_options MAINSTAY_OPTIONS_INIT {}
-};
-
 /* An item of a shard. The vectors are empty if there is no shape, and in items that are not boxes of a global array. */
 struct item {
   std::string name;
@@ -208,6 +203,18 @@ template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_ty
 #endif
 
 }  // namespace detail
+
+/* mainstay_options that begins with the defaults. */
+struct options : mainstay_options {
+  options() noexcept : mainstay_options MAINSTAY_OPTIONS_INIT {}
+
+  /* Any setting of the guide's table, such as "memory" to "auto"; its value is written as in the environment. Goes
+   * before the field of the same name. Throws mainstay::error. */
+  options &set(const std::string &key, const std::string &value) {
+    detail::check(mainstay_set(this, detail::text(key), detail::text(value)));
+    return *this;
+  }
+};
 
 /* A number for each side of an array, the slowest dimension first: whole numbers of any types in braces, {rows,
  * columns}, or a vector of them. */

@@ -77,10 +77,11 @@ MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t c
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_session *session = NULL;
   mainstay_status status;
-  char *hints = mainstay_pfs_hints(info);
+  char *hints = mainstay_pfs_hints(info), bytes[24];
   PFS_file opened = (PFS_file)malloc(sizeof *opened);
   if (file) *file = NULL;
-  options.shard_bytes = count;
+  snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)count);
+  if (count) mainstay_set(&options, "shard_bytes", bytes);
   options.hints = hints;
   /* Without memory or a place for the handle, mainstay_open_mpi refuses the call, and the other ranks learn of it. */
   status = mainstay_open_mpi(comm, path, &options, file && opened && hints ? &session : NULL);

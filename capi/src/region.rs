@@ -137,7 +137,7 @@ pub unsafe extern "C" fn mainstay_protect_within(
 
 /// Finds the changes of a region by hashes instead of written pages: for memory that a network card, a GPU or another
 /// process writes past the page tables of this process. Local. It holds while the region is protected, wherever it
-/// moves. It has no effect unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL or MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT
+/// moves. It has no effect unless `capture` is incremental or incremental-snapshot
 /// and `track` uses pages. If no region has the name, the error is MAINSTAY_REGION_MISSING.
 ///
 /// # Safety

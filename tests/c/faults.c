@@ -139,24 +139,17 @@ static void set(const char *what) {
   const char *value = strchr(what, '=') + 1;
   uint64_t n = strtoull(value, NULL, 0);
   mainstay_options none = MAINSTAY_OPTIONS_INIT;
+  char key[64];
   if (strncmp(what, "none=", 5) == 0) options = none;
-  if (strncmp(what, "size=", 5) == 0) options.size = n;
-  if (strncmp(what, "keep=", 5) == 0) options.keep = (uint32_t)n;
-  if (strncmp(what, "stage=", 6) == 0) options.stage = (uint32_t)n;
-  if (strncmp(what, "pool=", 5) == 0) options.pool_bytes = n;
-  if (strncmp(what, "chunk=", 6) == 0) options.chunk_bytes = n;
-  if (strncmp(what, "threads=", 8) == 0) options.io_threads = (uint32_t)n;
-  if (strncmp(what, "portion=", 8) == 0) options.portion_bytes = n;
-  if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
-  if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
-  if (strncmp(what, "held=", 5) == 0) options.pool_held = (uint32_t)n;
-  if (strncmp(what, "per=", 4) == 0) options.per = (uint32_t)n;
-  if (strncmp(what, "allocate=", 9) == 0) options.allocate = (uint32_t)n;
-  if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
-  if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
-  if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
-  if (strncmp(what, "start=", 6) == 0) options.start = n;
-  if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
+  else if (strncmp(what, "size=", 5) == 0) options.size = n;
+  else if (strncmp(what, "keep=", 5) == 0) options.keep = (uint32_t)n;
+  else if (strncmp(what, "stage=", 6) == 0) options.stage = (uint32_t)n;
+  else if (strncmp(what, "pool_bytes=", 11) == 0) options.pool_bytes = n;
+  else if (strncmp(what, "every_seconds=", 14) == 0) options.every_seconds = strtod(value, NULL);
+  else {
+    snprintf(key, sizeof key, "%.*s", (int)(value - 1 - what), what);
+    said("set", mainstay_set(&options, key, value));
+  }
 }
 
 /* Protects `step` again, in another form. */
@@ -277,6 +270,9 @@ static void nulls(void) {
   const char *stream;
   int durable;
   void *place = step;
+  said("set(options)", mainstay_set(NULL, "keep", "2"));
+  said("set(key)", mainstay_set(&options, NULL, "2"));
+  said("set(value)", mainstay_set(&options, "keep", NULL));
   said("open(group)", mainstay_open(NULL, space, NULL, &none));
   said("open(path)", mainstay_open(&group, NULL, NULL, &none));
   said("open(session)", mainstay_open(&group, space, NULL, NULL));

@@ -230,10 +230,8 @@ int main(int argc, char **argv)
     dies_as_told(argc, argv, "begun", 1);
     dies_as_told(argc, argv, "doomed", 0);
     right(argc > 2, "arguments");
-    options.recovery = strcmp(argv[1], "replace") == 0  ? MAINSTAY_RECOVERY_REPLACE
-                       : strcmp(argv[1], "shrink") == 0 ? MAINSTAY_RECOVERY_SHRINK
-                                                        : MAINSTAY_RECOVERY_OFF;
-    options.spares = (uint32_t)strtoul(argv[2], NULL, 10);
+    right(mainstay_set(&options, "recovery", argv[1]) == MAINSTAY_OK, "recovery");
+    right(mainstay_set(&options, "spares", argv[2]) == MAINSTAY_OK, "spares");
     const mainstay_status status = mainstay_mpi_enter(MPI_COMM_WORLD, &options, &job, &group);
     if (status != MAINSTAY_OK) {
         printf("%s: %s\n", mainstay_status_name(status), mainstay_error_message());
@@ -284,7 +282,7 @@ int main(int argc, char **argv)
             return mainstay_mpi_finalize(1);
         }
         printf("formed at %.6f, after %.6f\n", now_s(), now_s() - failed_at);
-        right(options.recovery == MAINSTAY_RECOVERY_SHRINK || next.rank == group.rank, "another number");
+        right(strcmp(argv[1], "shrink") == 0 || next.rank == group.rank, "another number");
         right(next.rank <= group.rank, "another order");
         group.release(group.context);
         group = next;

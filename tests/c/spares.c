@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     if (strcmp(argv[1], "differ") == 0 && world_rank == world_ranks - 1)
-        options.spares = 2;
+        mainstay_set(&options, "spares", "2");
     if (strcmp(argv[1], "dies") == 0 && world_rank == 1)
         collectives_left = 5;
     status = mainstay_open_mpi(MPI_COMM_WORLD, argv[2], &options, &session);

@@ -206,13 +206,13 @@ int main(int argc, char **argv)
     options.keep = (uint32_t)atoi(argv[5]);
     options.stage = stage_of(argv[6]);
     options.pool_bytes = 2 << 20; /* far smaller than the shard, so that staging waits for the I/O threads */
-    options.chunk_bytes = 256 << 10;
-    if (shares) {
+    if (shares)
         options.pool_bytes = 5 * (128 << 10); /* as few chunks as four ranks can have */
-        options.chunk_bytes = 128 << 10;
-        options.threshold_bytes = 32 << 10;
-        options.buffer_bytes = 16 << 10;
-        options.flush_seconds = 0.05;
+    must(mainstay_set(&options, "chunk_bytes", shares ? "128 KiB" : "256 KiB"), "set");
+    if (shares) {
+        must(mainstay_set(&options, "threshold_bytes", "32 KiB"), "set");
+        must(mainstay_set(&options, "buffer_bytes", "16 KiB"), "set");
+        must(mainstay_set(&options, "flush_seconds", "0.05"), "set");
     }
     must(mainstay_open_mpi(MPI_COMM_WORLD, space, &options, &session), "open");
     must(mainstay_protect(session, "origin", &now, sizeof now), "protect origin");

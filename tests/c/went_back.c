@@ -39,12 +39,14 @@ static void go_back(mainstay_session *session, uint64_t revision, char filled) {
 int main(int argc, char **argv) {
   mainstay_session *session;
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
+  char bytes[24];
   if (argc != 3) return 2;
-  options.disk = argv[2];
   options.keep = 3;
-  options.shard_bytes = 4 * sizeof state;
+  snprintf(bytes, sizeof bytes, "%zu", 4 * sizeof state);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  check(mainstay_set(&options, "disk", argv[2]));
+  check(mainstay_set(&options, "shard_bytes", bytes));
   check(mainstay_open_mpi(MPI_COMM_WORLD, argv[1], &options, &session));
   check(mainstay_protect(session, "state", state, sizeof state));
   check(mainstay_restore(session, NULL));

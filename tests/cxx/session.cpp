@@ -194,8 +194,11 @@ static void fail(const std::string &space) {
   session.close();
 
   mainstay::options options;
-  options.chunk_bytes = 1;
-  MUST(thrown([&] { mainstay::open_solo(space + "-f", options); }, "chunk_bytes") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { options.set("chunk_bytes", "1"); }, "chunk_bytes") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { options.set("chunk", "1"); }, "did you mean chunk_bytes?") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { options.set("disk", std::string("/a\0b", 4)); }, "zero byte") == MAINSTAY_INVALID_ARGUMENT);
+  options.set("keep", "3").set("chunk_bytes", "8 KiB");
+  mainstay::open_solo(space + "-f", options).close();
   MUST(thrown([&] { mainstay::open_solo("/dev/null"); }, "/dev/null") != MAINSTAY_OK);
 
   session = mainstay::open_solo(space + "-f");

@@ -9,20 +9,37 @@ from .stage import refused_call, scenario
 
 @scenario
 def option_out_of_range(stage):
-    wrong = ["keep=1001", "threads=65", "chunk=4095", "chunk=6000", f"chunk={(1 << 30) + 4096}", "pool=4096"]
-    wrong += [f"pool={(1 << 64) - 1}", "portion=1", f"portion={(1 << 20) - 1}", f"portion={(1 << 64) - 1}"]
-    wrong += ["small=65537", "threshold=4095", f"threshold={(1 << 30) + 1}"]
-    wrong += ["buffer=4095", "buffer=6000", f"buffer={(1 << 30) + 4096}"]
-    wrong += [f"flush={time}" for time in ("nan", "inf", "-1", "0.0009", "60.001")]
+    wrong = ["keep=1001", "pool_bytes=4096", f"pool_bytes={(1 << 64) - 1}"]
     commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
     stage.check(stage.run(*commands), times=len(wrong))
 
 
 @scenario
 def time_out_of_range(stage):
-    wrong = [f"{key}={time}" for key in ("every", "mtbf") for time in ("nan", "inf", "-inf", "-1", "1e-9", "1e10")]
+    wrong = [f"every_seconds={time}" for time in ("nan", "inf", "-inf", "-1", "1e-9", "1e10")]
     commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
     stage.check(stage.run(*commands), times=len(wrong))
+
+
+@scenario
+def setting_refused(stage):
+    """The options stay as they were: the space opens."""
+    wrong = ["io_threads=65", "chunk_bytes=4095", "chunk_bytes=6000", f"chunk_bytes={(1 << 30) + 4096}"]
+    wrong += ["portion_bytes=1", f"portion_bytes={(1 << 20) - 1}", f"portion_bytes={(1 << 64) - 1}"]
+    wrong += ["small_bytes=65537", "threshold_bytes=4095", f"threshold_bytes={(1 << 30) + 1}"]
+    wrong += ["buffer_bytes=4095", "buffer_bytes=6000", f"buffer_bytes={(1 << 30) + 4096}"]
+    wrong += [f"flush_seconds={time}" for time in ("nan", "inf", "-1", "0.0009", "60.001")]
+    wrong += [f"mtbf_seconds={time}" for time in ("nan", "inf", "-inf", "-1", "1e-9", "1e10")]
+    wrong += [f"{key}=77" for key in ("pool_held", "per", "allocate", "start", "recovery", "capture", "compress")]
+    wrong += ["memory_keep=-1", "memory_keep=three"]
+    said = stage.run(*(f"set:{one}" for one in wrong), "open", "save:1", "close")
+    stage.check(said, times=len(wrong))
+    assert [one.status for one in said if one.call == "checkpoint"] == ["OK"]
+
+
+@scenario
+def setting_misspelt(stage):
+    stage.check(stage.run("set:kep=3"))
 
 
 def refused_file(stage, *texts):
@@ -89,26 +106,6 @@ def stage_unknown(stage):
     stage.refused("set:stage=77", "open")
 
 
-@scenario
-def pool_held_unknown(stage):
-    stage.refused("set:held=77", "open")
-
-
-@scenario
-def per_unknown(stage):
-    stage.refused("set:per=77", "open")
-
-
-@scenario
-def allocate_unknown(stage):
-    stage.refused("set:allocate=77", "open")
-
-
-@scenario
-def start_unknown(stage):
-    stage.refused("set:start=77", "open")
-
-
 def told_at(stage, said, *calls):
     """Each rank got the error at its call, and at no other."""
     told = [one for one in said if one.status != "OK" and one.call != "restored"]
@@ -165,7 +162,7 @@ def not_restored(stage):
     stage.save()
     stage.check(stage.run("open", "save:3", "close"))
     stage.comes_back(2)
-    stage.good(stage.run("set:start=2", "open", "save:4", "close"))
+    stage.good(stage.run("set:start=fresh", "open", "save:4", "close"))
     stage.comes_back(4)
 
 

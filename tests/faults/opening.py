@@ -203,7 +203,7 @@ def layout_of_an_odd_name(stage):
 @scenario
 def shm_is_full(stage):
     stage.save()
-    stage.refused(f"set:pool={1 << 50}", "open")
+    stage.refused(f"set:pool_bytes={1 << 50}", "open")
     stage.comes_back(2)
 
 

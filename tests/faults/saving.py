@@ -46,8 +46,8 @@ def io_error_without_pool(stage):
 
 
 # The field is written directly, or is gathered first.
-NODE = (["set:stage=3", "set:threshold=4096"], ["set:stage=3", f"set:threshold={1 << 20}"])
-RANK = (["set:stage=4", "set:threshold=4096"], ["set:stage=4", f"set:threshold={1 << 20}"])
+NODE = (["set:stage=3", "set:threshold_bytes=4096"], ["set:stage=3", f"set:threshold_bytes={1 << 20}"])
+RANK = (["set:stage=4", "set:threshold_bytes=4096"], ["set:stage=4", f"set:threshold_bytes={1 << 20}"])
 
 
 def failed_saves(stage, what, settings):
@@ -244,7 +244,7 @@ def portion_too_small(stage):
     grown = ["@1:grow", "fill:1"]
     stage.good(stage.run("open", "save:1", "close"))
     # It keeps the existing portions.
-    opened = [f"set:portion={1 << 20}", "open", "restore"]
+    opened = [f"set:portion_bytes={1 << 20}", "open", "restore"]
     said = stage.run(*opened, *grown, "save:2", "holds:2", "@1:unprotect:grown", "save:3", "close")
     told = stage.check(said)
     for one in told:
@@ -255,14 +255,14 @@ def portion_too_small(stage):
 
 @scenario
 def first_shard_too_large(stage):
-    said = stage.run(f"set:portion={3 << 20}", "open", "grow", "save:1", "holds:1", "restore", "holds:1", "close")
+    said = stage.run(f"set:portion_bytes={3 << 20}", "open", "grow", "save:1", "holds:1", "restore", "holds:1", "close")
     (told,) = stage.check(said)
     needed, room = map(int, re.search(r"needs (\d+) bytes.* a portion of (\d+) bytes", told.text).groups())
     # The two slots take 128 KiB, minus the catalogues and the rounding of the portion.
     assert 3 << 20 < 2 * needed < room - (128 << 10) < 2 * needed + (128 << 10), told
     shutil.rmtree(stage.space)
     saves = ["save:1", "save:2", "unprotect:grown", "save:3"]
-    stage.good(stage.run(f"set:portion={room}", "open", "grow", *saves, "close"))
+    stage.good(stage.run(f"set:portion_bytes={room}", "open", "grow", *saves, "close"))
     stage.comes_back(3)
 
 
@@ -296,7 +296,7 @@ def reserved_room_was_never_there(stage):
     # Sparse: the file system never had room for this portion.
     within = own_disk(stage, 8)('exec "$@"')
     ballast = stage.space / "ballast"
-    begin = ["set:allocate=1", f"set:portion={64 << 20}", "open", "save:1", "wait", f"ballast:{ballast}"]
+    begin = ["set:allocate=sparse", f"set:portion_bytes={64 << 20}", "open", "save:1", "wait", f"ballast:{ballast}"]
     end = ["save:2", "wait", "holds:2", f"remove:{ballast}", "restore", "holds:1", "save:3", "wait", "close"]
     said = stage.run(*begin, *end, within=within)
     early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
@@ -310,7 +310,7 @@ def full_memory(stage, *before):
     pools = stage.scratch / "pools"
     within = own_disk(stage, 8, pools)('exec "$@"')
     ballast = pools / "ballast"
-    commands = [f"set:pool={4 << 20}", f"set:chunk={64 << 10}", *before, f"ballast:{ballast}", "save:4", "wait", "holds:4"]
+    commands = [f"set:pool_bytes={4 << 20}", f"set:chunk_bytes={64 << 10}", *before, f"ballast:{ballast}", "save:4", "wait", "holds:4"]
     commands += [f"remove:{ballast}", "save:5", "wait", "close"]
     said = stage.run(*commands, within=within, variables={"MAINSTAY_POOL_DIRECTORY": str(pools)})
     stage.check(said)
@@ -321,13 +321,13 @@ def full_memory(stage, *before):
 @scenario
 def shm_fills_up(stage):
     # No restore before: after a restore a thread makes the memory, before or after the ballast.
-    full_memory(stage, "set:start=2", "open")
+    full_memory(stage, "set:start=fresh", "open")
 
 
 @scenario
 def shm_fills_up_for_checkpoints(stage):
     # Its record has memory since the first checkpoint; its chunks have none between two checkpoints.
-    full_memory(stage, "set:held=2", "open", "restore", "save:3", "wait")
+    full_memory(stage, "set:pool_held=checkpoint", "open", "restore", "save:3", "wait")
 
 
 @scenario

@@ -436,9 +436,13 @@ contains
     call must(session%is_open(), "still open")
     call second%open_solo(trim(space) // "-f", stat=stat)
     call refused(stat, MAINSTAY_IN_USE, trim(space) // "-f")
-    options%chunk_bytes = 1
-    call second%open(MPI_COMM_WORLD, trim(space) // "-g", options, stat)
+    call mainstay_set(options, "chunk_bytes", "1", stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "chunk_bytes")
+    call mainstay_set(options, "chunk_bytes", "8 KiB", stat)
+    call must(stat == MAINSTAY_OK, "set")
+    options%pool_bytes = 4096
+    call second%open(MPI_COMM_WORLD, trim(space) // "-g", options, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "pool_bytes")
 
     call session%protect("gaps", f64(::2, :), stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"gaps": neither contiguous')

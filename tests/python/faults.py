@@ -17,13 +17,6 @@ from mainstay import objects
 
 CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
-HELD = {"1": "always", "2": "checkpoint"}
-STARTS = {"1": "restored", "2": "fresh"}
-ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
-# The Python names of the C options.
-KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
-        "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
-        "buffer": "buffer_bytes", "flush": "flush_seconds"}  # fmt: skip
 
 
 class Thing:
@@ -105,15 +98,10 @@ class Program:
             self.settings = {}
         elif key == "stage":
             self.settings["stage"] = STAGES.get(value, value)
-        elif key == "held":
-            self.settings["pool_held"] = HELD[value]
-        elif key == "start":
-            self.settings["start"] = STARTS[value]
-        elif key == "allocate":
-            self.settings["allocate"] = ALLOCATE[value]
+        elif key.endswith("_seconds"):
+            self.settings[key] = float(value)
         else:
-            number = float(value) if key in ("every", "mtbf", "flush") else int(value)
-            self.settings[KEYS.get(key, key)] = number
+            self.settings[key] = value if value.isalpha() else int(value)
 
     def do_fill(self, at):
         self.field[:] = self.values(int(at))

@@ -1,6 +1,7 @@
 /* The C side of the comparison with Python: sessions in C, in the process of a Python program, on the
  * same memory. Loaded by program.py; each function ends the program on an error. */
 #include <stdint.h>
+#include <stdio.h>
 
 #include <mainstay_mpi.h>
 
@@ -11,8 +12,10 @@ mainstay_session *beside_open(const char *space, uint64_t pool_bytes, uint64_t c
 {
     mainstay_session *session;
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
+    char text[24];
     options.pool_bytes = pool_bytes;
-    options.chunk_bytes = chunk_bytes;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)chunk_bytes);
+    must(mainstay_set(&options, "chunk_bytes", text), "set chunk_bytes");
     must(mainstay_open_mpi(MPI_COMM_WORLD, space, &options, &session), "open the space");
     return session;
 }

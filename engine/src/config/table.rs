@@ -1,8 +1,7 @@
 //! The one table of all settings, a row each: `Config`, its default, `Choice` and `KEYS` are made from it.
 //!
 //! Files, the environment, `mainstay config` and messages use this table. The tests compare it with the hand-written
-//! lists: the guide's table (`docs/guide/src/settings.md`), the fields of C's `mainstay_options` and those of Fortran,
-//! and the keywords of Python's `open`.
+//! lists: the guide's table (`docs/guide/src/settings.md`) and the keywords of Python's `open`.
 
 use super::{
     Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
