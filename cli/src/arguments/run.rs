@@ -15,8 +15,8 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 ///
 /// If you name the nodes (--hosts, --hostfile or --nodes-from), each start uses the nodes that answer, with the same
 /// number of ranks. Spares replace nodes that do not answer; after that the other nodes take more ranks. `run` tells
-/// the launcher in the command (mpiexec of Open MPI or MPICH, srun, flux run or flux submit) which nodes to use, so the
-/// command names none. A job that does not close its space has failed, whatever its launcher returns.
+/// the launcher in the command (mpiexec of Open MPI or MPICH, or srun) which nodes to use, so the command names none. A
+/// job that does not close its space has failed, whatever its launcher returns.
 ///
 /// With --in-job the job itself goes on when ranks fail, without a restart, and lost data comes back from memory. This
 /// needs a program that calls mainstay_recover, and an MPI that supports it (Open MPI 5.0 or later). A failure that the
@@ -116,8 +116,6 @@ pub struct Run {
 pub enum NodesFrom {
     /// The nodes of this allocation
     Slurm,
-    /// The nodes of this instance
-    Flux,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

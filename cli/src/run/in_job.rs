@@ -113,7 +113,6 @@ fn why_not(launcher: Started<'_>) -> Option<String> {
         (Kind::OpenMpi, _) => None,
         (Kind::Mpich, _) => Some(format!("MPICH ends it; {open_mpi}")),
         (Kind::Srun, _) => Some(format!("srun ends it; {open_mpi}")),
-        (Kind::Flux, _) => Some(format!("flux ends it; {open_mpi}")),
     }
 }
 

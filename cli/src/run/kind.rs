@@ -14,8 +14,6 @@ pub enum Kind {
     /// Hydra.
     Mpich,
     Srun,
-    /// `flux run`, or `flux submit`.
-    Flux,
 }
 
 /// The kind, and the version of Open MPI.
@@ -85,7 +83,7 @@ pub fn counts(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::OpenMpi => &["-n", "-np", "--n", "--np", "-c"],
         Kind::Mpich => &["-n", "-np"],
-        Kind::Srun | Kind::Flux => &["-n", "--ntasks"],
+        Kind::Srun => &["-n", "--ntasks"],
     }
 }
 
@@ -95,6 +93,5 @@ pub fn places(kind: Kind) -> &'static [&'static str] {
         Kind::OpenMpi => &["-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"],
         Kind::Mpich => &["-hosts", "-host", "-f", "-hostfile", "-machinefile"],
         Kind::Srun => &["-w", "--nodelist", "-N", "--nodes", "-F", "--nodefile", "-x", "--exclude"],
-        Kind::Flux => &["--requires", "-N", "--nodes", "--tasks-per-node", "--cores", "--tasks-per-core"],
     }
 }

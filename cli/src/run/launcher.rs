@@ -20,7 +20,7 @@ pub enum Placed {
 #[derive(Debug)]
 pub struct Launcher {
     pub kind: Kind,
-    /// The words up to the launcher's name, with `run` or `submit` for Flux.
+    /// The words up to the launcher's name.
     head: Vec<OsString>,
     /// Its options without the number of ranks, and the program.
     tail: Vec<OsString>,
@@ -45,17 +45,15 @@ impl Launcher {
     pub fn find(command: &[OsString], placed: Placed) -> Result<Launcher, Failure> {
         let found = command.iter().enumerate().find_map(|(at, word)| {
             let name = Path::new(word).file_name()?.to_str()?;
-            let next = command.get(at + 1).and_then(|word| word.to_str());
             match name {
                 "srun" => Some((at + 1, Some(Kind::Srun))),
-                "flux" if matches!(next, Some("run" | "submit")) => Some((at + 2, Some(Kind::Flux))),
                 "prterun" | "orterun" => Some((at + 1, Some(Kind::OpenMpi))),
                 _ if name.starts_with("mpiexec") || name.starts_with("mpirun") => Some((at + 1, None)),
                 _ => None,
             }
         });
         let Some((end, kind)) = found else {
-            let known = "mpiexec, mpirun, prterun, srun, flux run or flux submit";
+            let known = "mpiexec, mpirun, prterun or srun";
             return Err(Failure::usage(match placed {
                 Placed::ByUs => format!("the command names no launcher that accepts nodes: {known}"),
                 Placed::ByCommand => format!("the command names no known launcher: {known}"),
@@ -122,23 +120,9 @@ impl Launcher {
                 // Slurm counts the cores of a job with a lost node as in use until it has noticed the loss itself.
                 [nodes.to_vec(), vec![format!("--ntasks={ranks}"), "--overlap".to_owned()]].concat()
             }
-            Kind::Flux => {
-                // Flux starts no more tasks than cores, unless each node gets the same number.
-                let nodes = if is_crowded { even(shares.len(), ranks) } else { shares.len() };
-                let size = if is_crowded {
-                    vec![format!("--nodes={nodes}"), format!("--tasks-per-node={}", ranks as usize / nodes)]
-                } else {
-                    vec![format!("--ntasks={ranks}")]
-                };
-                let names: Vec<&str> = shares[..nodes].iter().map(|share| share.name.as_str()).collect();
-                [vec![format!("--requires=host:{}", names.join(","))], size].concat()
-            }
         };
-        match self.kind {
-            Kind::Srun if is_crowded => options.push("--overcommit".to_owned()),
-            // Otherwise it would end before the job does.
-            Kind::Flux if self.head.last().is_some_and(|word| word == "submit") => options.push("--watch".to_owned()),
-            _ => {}
+        if self.kind == Kind::Srun && is_crowded {
+            options.push("--overcommit".to_owned());
         }
         self.with(variables, options)
     }
@@ -147,7 +131,6 @@ impl Launcher {
     pub fn reach(&self, in_slurm: bool) -> String {
         let own_shell = match self.kind {
             Kind::Srun => None,
-            Kind::Flux => return format!("test \"$(flux resource list -n -s up -i {HOST} -o {{nnodes}})\" -gt 0"),
             Kind::OpenMpi => self.named(&["plm_ssh_agent", "plm_rsh_agent"]).or_else(|| {
                 ["PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"].iter().find_map(|name| env::var(name).ok())
             }),
@@ -192,21 +175,16 @@ fn owned((name, value): &(&'static str, &str)) -> (&'static str, String) {
     (name, (*value).to_owned())
 }
 
-/// The largest number of `nodes` that divides `ranks` evenly.
-fn even(nodes: usize, ranks: u32) -> usize {
-    (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
-}
-
-/// A short option and its value in one word: `-n4`. Flux accepts `-n=4`, too.
+/// A short option and its value in one word: `-n4`.
 fn attached(kind: Kind, word: &str) -> Option<(&str, Option<&str>)> {
-    let is_short = matches!(kind, Kind::Srun | Kind::Flux) && word.starts_with('-') && !word.starts_with("--");
+    let is_short = kind == Kind::Srun && word.starts_with('-') && !word.starts_with("--");
     let (option, value) = word.split_at_checked(2).filter(|(_, value)| is_short && !value.is_empty())?;
     if NO_WORDS.contains(&option) {
         // In a word of several short options, the last may have its value in the next word.
         let has_none = |last: char| NO_WORDS.iter().any(|known| known[1..].chars().eq([last]));
         return value.chars().next_back().filter(|last| has_none(*last)).map(|_| (option, None));
     }
-    Some((option, Some(value.strip_prefix('=').unwrap_or(value))))
+    Some((option, Some(value)))
 }
 
 /// The words after the launcher's name without the number of ranks, and that number, if its options give it.
@@ -298,29 +276,6 @@ mod tests {
     }
 
     #[test]
-    fn flux_is_told_the_nodes() {
-        assert_eq!(
-            told("flux run --ntasks=4 ./program", "n1:2 n2:2"),
-            "flux run --requires=host:n1,n2 --ntasks=4 ./program"
-        );
-        assert!(told("flux run -n=4 ./program", "n1:2 n2:2").ends_with(" --ntasks=4 ./program"));
-        // Flux gives each rank a core of its own, or each node the same number of ranks.
-        assert_eq!(
-            told("flux run -n 6 -o mpi=none ./program", "n1:3/2 n2:3/2"),
-            "flux run --requires=host:n1,n2 --nodes=2 --tasks-per-node=3 -o mpi=none ./program"
-        );
-        assert_eq!(
-            told("flux run -n 4 ./program", "n1:2/1 n2:1/1 n3:1/1"),
-            "flux run --requires=host:n1,n2 --nodes=2 --tasks-per-node=2 ./program"
-        );
-        // Without --watch it would end at once.
-        assert_eq!(
-            told("/opt/bin/flux submit -n 2 ./program", "n1:2"),
-            "/opt/bin/flux submit --requires=host:n1 --ntasks=2 --watch ./program"
-        );
-    }
-
-    #[test]
     fn open_mpi_is_told_the_nodes() {
         assert_eq!(
             told("prterun -n 4 --prtemca plm_ssh_agent rsh --bind-to core ./program -n 5", "n1:2 n2:2"),
@@ -399,7 +354,6 @@ mod tests {
         let refused = |text: &str| Launcher::find(&split(text), Placed::ByUs).unwrap_err().message;
         assert!(refused("srun -w n3 -n 2 ./a").contains("places its ranks (-w)"));
         assert!(refused("prterun --host n1 ./a").contains("(--host)"));
-        assert!(refused("flux run --nodes=3 ./a").contains("(--nodes)"));
         assert!(refused("prterun -n 2 ./a : -n 3 ./b").contains("several programs"));
         assert!(refused("prterun -n two ./a").contains("-n of the command"));
         assert!(refused("./program -n 5").contains("no launcher"));
@@ -414,6 +368,5 @@ mod tests {
         assert_eq!(reach("prterun ./a", false), "ssh -o BatchMode=yes {host} true");
         assert!(reach("prterun ./a", true).starts_with("srun --overlap "));
         assert!(reach("srun ./a", false).contains("--nodelist={host}"));
-        assert!(reach("flux run ./a", false).contains("-i {host} -o {nnodes}"));
     }
 }

@@ -143,7 +143,6 @@ fn source(wanted: &arguments::Run) -> Result<Option<Source>, Failure> {
         (Some(text), ..) => Some(Source::Given(of_words(text).map_err(of("--hosts"))?)),
         (_, Some(path), _) => Some(Source::File(path.clone())),
         (_, _, Some(arguments::NodesFrom::Slurm)) => Some(Source::Slurm),
-        (_, _, Some(arguments::NodesFrom::Flux)) => Some(Source::Flux),
         _ => None,
     })
 }

@@ -21,7 +21,6 @@ pub enum Source {
     Given(Vec<Node>),
     File(PathBuf),
     Slurm,
-    Flux,
 }
 
 impl Source {
@@ -37,9 +36,6 @@ impl Source {
             Source::Slurm => slurm().map_err(|why| {
                 Failure::refused(format!("Slurm does not report the nodes of the job: {why}; give --hosts"))
             }),
-            Source::Flux => {
-                flux().map_err(|why| Failure::refused(format!("Flux does not report its nodes: {why}; give --hosts")))
-            }
         }
     }
 }
@@ -124,29 +120,6 @@ fn repeated(text: &str) -> Result<Vec<u32>, String> {
     Ok(all)
 }
 
-/// Nodes that are up, each with its cores.
-fn flux() -> Result<Vec<Node>, String> {
-    let format = "{nodelist}:{ncores}";
-    let told = tell(Command::new("flux").args(["resource", "list", "-n", "-s", "up", "-o", format]))?;
-    of_flux(&told, |list| {
-        let told = tell(Command::new("flux").args(["hostlist", "-e", list]))?;
-        Ok(told.split_whitespace().map(str::to_owned).collect())
-    })
-}
-
-/// Lines of equal nodes, with the sum of their cores.
-fn of_flux(told: &str, names: impl Fn(&str) -> Result<Vec<String>, String>) -> Result<Vec<Node>, String> {
-    let mut nodes = Vec::new();
-    for line in told.lines().filter(|line| !line.trim().is_empty()) {
-        let (list, cores) = line.trim().rsplit_once(':').ok_or_else(|| format!("it says {line:?}"))?;
-        let (names, cores) = (names(list)?, cores.parse::<usize>().map_err(|_| format!("it says {line:?}"))?);
-        for name in &names {
-            nodes.push(node(name, &(cores / names.len()).to_string())?);
-        }
-    }
-    joined(nodes)
-}
-
 fn tell(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     match outside::ask(command, LIMIT) {
@@ -189,8 +162,5 @@ mod tests {
     fn what_batch_systems_say_is_read() {
         assert_eq!(repeated("2(x3),1").unwrap(), [2, 2, 2, 1]);
         assert!(repeated("many").is_err());
-        let names = |list: &str| Ok(list.split('+').map(str::to_owned).collect());
-        assert_eq!(text(of_flux("a1+a2:16\nb:4\n", names)), "a1:8 a2:8 b:4");
-        assert!(of_flux("nothing", |_| Ok(Vec::new())).is_err());
     }
 }
