@@ -19,7 +19,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench guide install header api lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(BUILT)"
@@ -35,6 +35,7 @@ help:
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   updates mainstay.h and mainstay_objects.h in capi/include"
+	@echo "make api                      updates the guide's pages of all calls from the comments in the sources"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 every test: other seeds, languages and MPIs, CephFS, Slurm; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
@@ -171,6 +172,10 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 
 header: check-rust
 	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header
+
+# The guide's pages of all calls.
+api: python
+	.venv/bin/python tools/api.py
 
 lint: check-rust
 	$(PYTHON) tools/words.py
