@@ -16,7 +16,12 @@ static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
 /// Adds `Error` and a class for each kind of error, under its name.
 pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    let base = class(py, "Error", &[py.get_type::<PyException>()], "What Mainstay refuses, or fails to do.")?;
+    let base = class(
+        py,
+        "Error",
+        &[py.get_type::<PyException>()],
+        "An error of Mainstay. Its text says what happened and how to mend it.",
+    )?;
     module.add("Error", &base)?;
     let mut classes = Vec::new();
     for kind in ErrorKind::ALL {
@@ -26,7 +31,7 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
             ErrorKind::NotNeeded => vec![py.get_type::<PySystemExit>()],
             kind => [base.clone()].into_iter().chain(natural_bases(py, kind)).collect(),
         };
-        let class = class(py, &name, &bases, "A kind of mainstay.Error; its text says what happened and what to do.")?;
+        let class = class(py, &name, &bases, kind.meaning())?;
         module.add(&*name, &class)?;
         classes.push(class.unbind());
     }

@@ -369,7 +369,7 @@ impl Session {
         if self._recovers() { self.state.call(py, Engine::check) } else { self.state.local(py, |_| Ok(())) }
     }
 
-    /// The numbers from 0 to `count - 1` of the steps still to do, for a loop whose body is a step:
+    /// The numbers of the remaining steps, up to `count - 1`, for a loop with a step as its body:
     ///
     ///     for step in session.steps(1000, layout):
     ///         with session.recovering():
