@@ -19,7 +19,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench guide install header api lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(BUILT)"
@@ -36,6 +36,7 @@ help:
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   updates mainstay.h and mainstay_objects.h in capi/include"
 	@echo "make api                      updates the guide's pages of all calls from the comments in the sources"
+	@echo "make fmt                      formats Rust, Python, C and C++"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 every test: other seeds, languages and MPIs, CephFS, Slurm; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
@@ -108,7 +109,7 @@ test check: export BUILD_PROFILE = dev
 test:
 	@$(PYTHON) tools/test.py $(if $(NAMED),--only '$(NAMED)')
 
-check: check-rust
+check: check-rust .venv/ready
 	@$(PYTHON) tools/test.py --check
 
 test-cephfs: check-cephfs build python
@@ -177,9 +178,12 @@ header: check-rust
 api: python
 	.venv/bin/python tools/api.py
 
-lint: check-rust
+fmt: check-rust .venv/ready
+	$(PYTHON) tools/format.py
+
+lint: check-rust .venv/ready
 	$(PYTHON) tools/words.py
-	cargo fmt --all --check
+	$(PYTHON) tools/format.py --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 campaign: check-tests check-cephfs check-slurm check-browser check-torch wheel $(MDBOOK)

@@ -1,6 +1,6 @@
 """The cost of copies in the memory of several nodes, and the time of a restart from them.
 
-    make bench NAME=levels          writes bench/out/levels.json and plots; QUICK=1: small, within a minute or so
+make bench NAME=levels          writes bench/out/levels.json and plots; QUICK=1: small, within a minute or so
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The cost of lost ranks for a program made of objects: leanmd goes on with fewer ranks and balances the load again.
 
-    make bench NAME=objects         writes bench/out/objects.json and plots; QUICK=1: small, within a minute
+make bench NAME=objects         writes bench/out/objects.json and plots; QUICK=1: small, within a minute
 """
 
 import argparse
@@ -41,7 +41,9 @@ def options():
     quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=quick.get("ranks", 16))
-    parser.add_argument("--lost", type=int, nargs="+", default=quick.get("lost", (0, 1, 2, 5, 10)), help="ranks, a run each")
+    parser.add_argument(
+        "--lost", type=int, nargs="+", default=quick.get("lost", (0, 1, 2, 5, 10)), help="ranks, a run each"
+    )
     parser.add_argument("--steps", type=int, default=quick.get("steps", 220))
     parser.add_argument("--cells", default=quick.get("cells", "7x10x10"))
     parser.add_argument("--atoms", type=int, default=quick.get("atoms", 92224))
@@ -50,7 +52,9 @@ def options():
     parser.add_argument("--strategy", default="graph")
     parser.add_argument("--side", type=int, default=quick.get("side", 256), help="cells along each side of jacobi3d")
     parser.add_argument("--plain-steps", type=int, default=quick.get("plain_steps", 100), help="of jacobi3d")
-    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without")
+    parser.add_argument(
+        "--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where objects.json and the plots go")
     return parser.parse_args()
 
@@ -102,7 +106,12 @@ def run(o, program, folder, lost):
         words = [HERE / "objects" / "node.sh", program, "--cells", o.cells, "--atoms", o.atoms, "--steps", o.steps]
         words += ["--every", o.every, "--strategy", o.strategy, "--balance-after", o.balance_after]
         words += ["--space", scratch / "space", "--trace", scratch / "trace", *crashes(o, lost)]
-        settings = {"NODES": memory, "MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, "MAINSTAY_POOL_DIRECTORY": memory}
+        settings = {
+            "NODES": memory,
+            "MAINSTAY_MEMORY": "auto",
+            "MAINSTAY_PFS_EVERY": 0,
+            "MAINSTAY_POOL_DIRECTORY": memory,
+        }
         settings["OMPI_MCA_btl_sm_backing_directory"] = scratch
         before = ["env", *(f"{name}={value}" for name, value in settings.items())]
         before += [MAINSTAY, "run", "--in-job", "--recovery", "shrink", "--restarts", 0, "--"]
@@ -129,7 +138,9 @@ def rows_of(o, lost, made, calm):
     yield rows.row(case, "seconds", [made.seconds], "s", "explained", [explained], TARGET if lost else None)
     settled = made.steps[-max(1, o.every // 2) :]
     busiest, average = [[getattr(step, name) for step in settled] for name in ("busiest", "average")]
-    yield rows.row(case, "busiest", [rows.median(busiest)], "pairs", "average", [rows.median(average)], TARGET if lost else None)
+    yield rows.row(
+        case, "busiest", [rows.median(busiest)], "pairs", "average", [rows.median(average)], TARGET if lost else None
+    )
     if lost:
         yield rows.row(case, "restore", made.restores_s, "s")
         for part, seconds in made.parts.items():

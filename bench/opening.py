@@ -1,6 +1,6 @@
 """The cost of opening a space, by the number of ranks, of items and of revisions kept.
 
-    make bench NAME=opening         writes bench/out/opening.json; QUICK=1: small, within a minute
+make bench NAME=opening         writes bench/out/opening.json; QUICK=1: small, within a minute
 """
 
 import argparse

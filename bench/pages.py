@@ -1,6 +1,6 @@
 """The cost and gain of saving only changed pages, and of a snapshot, compared with the kernel's part alone.
 
-    make bench NAME=pages           writes bench/out/pages.json and pages.svg; QUICK=1: small, within a minute
+make bench NAME=pages           writes bench/out/pages.json and pages.svg; QUICK=1: small, within a minute
 """
 
 import argparse
@@ -112,7 +112,9 @@ class Bench:
             saved = self.job("save", scratch, written, self.o.rounds, sides(COPY, SCAN, LIST, *names))
             told = {name: newest(Path(scratch) / f"{name}.space") for name in names}
         bytes = {name: told[name]["bytes"] / self.o.ranks for name in names}
-        return results.changed_rows(case, saved, names, self.bytes, written.part, bytes, told[PAGES]["staged"] / self.o.ranks)
+        return results.changed_rows(
+            case, saved, names, self.bytes, written.part, bytes, told[PAGES]["staged"] / self.o.ranks
+        )
 
     def often(self, case, written):
         with self.scratch() as scratch:

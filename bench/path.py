@@ -1,6 +1,6 @@
 """The cost of a checkpoint and of a restart, compared with the limits of the machine.
 
-    make bench NAME=path            writes bench/out/path.json; QUICK=1: small, within a minute
+make bench NAME=path            writes bench/out/path.json; QUICK=1: small, within a minute
 """
 
 import argparse
@@ -109,7 +109,9 @@ def save_rows(case, saved, target, perceived_target, reduces_target):
         return rows.row(case, metric, saved.of("checkpoint", name), "s", reference, saved.of(reference), target)
 
     def first(metric, name):
-        return rows.row(case, metric, saved.first("checkpoint", name), "s", "raw_write_new", saved.first("raw_write_new"))
+        return rows.row(
+            case, metric, saved.first("checkpoint", name), "s", "raw_write_new", saved.first("raw_write_new")
+        )
 
     phases = ("communication", "buffer_wait", "copy", "other", "resume")
     floors = ("copy", "copy_streaming", "all_reduce", "raw_write_1", "raw_write_2")
@@ -139,7 +141,10 @@ def first_rows(o, program):
                 printed += mpi.run(ranks, [program, "first", *words], scratch, LIMIT_S)
         measured = mpi.Measured(printed)
         new = measured.of("raw_write_new")
-        of_case = [rows.floor(case, "raw_write_new", new, "s"), rows.floor(case, "new_memory", measured.of("new_memory"), "s")]
+        of_case = [
+            rows.floor(case, "raw_write_new", new, "s"),
+            rows.floor(case, "new_memory", measured.of("new_memory"), "s"),
+        ]
         for metric, target in (("perceived", FIRST_MAX), ("buffer_wait", None), ("durable", None)):
             taken = measured.of("checkpoint", metric)
             of_case.append(rows.row(case, metric, taken, "s", "raw_write_new", new, target))

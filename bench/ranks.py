@@ -1,6 +1,6 @@
 """The cost of a restore on another number of ranks: four have saved; two, four and six restore.
 
-    make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
+make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The cost of a failure for a job that goes on without a restart, and the cost of being ready for one.
 
-    make bench NAME=recovery        writes bench/out/recovery.json and plots; QUICK=1: small, within a minute or so
+make bench NAME=recovery        writes bench/out/recovery.json and plots; QUICK=1: small, within a minute or so
 """
 
 import argparse
@@ -45,9 +45,13 @@ def options():
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
     parser.add_argument("--ranks", type=int, nargs="+", default=quick.get("ranks", (4, 8, 16)))
     heartbeat = quick.get("heartbeat", HEARTBEAT_S)
-    parser.add_argument("--heartbeat", type=float, default=heartbeat, help="seconds until a rank without a sign is dead")
+    parser.add_argument(
+        "--heartbeat", type=float, default=heartbeat, help="seconds until a rank without a sign is dead"
+    )
     parser.add_argument("--lost", type=int, default=quick.get("lost", LOST), help="failures one after another")
-    parser.add_argument("--calm-seconds", type=float, default=quick.get("calm_seconds", 20), help="of a run without any")
+    parser.add_argument(
+        "--calm-seconds", type=float, default=quick.get("calm_seconds", 20), help="of a run without any"
+    )
     parser.add_argument("--calm-rounds", type=int, default=2 if quick else 10)
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where recovery.json and the plots go")
@@ -104,7 +108,9 @@ class Bench:
         before = ["env", *(f"{name}={value}" for name, value in set_to.items())]
         heartbeat = [f"{self.o.heartbeat}s"] if way == "stopped" else []
         limit_s = START_LIMIT_S if way == "stopped" else LIMIT_S
-        lines = mpi.run(ranks, words, scratch, limit_s, [*before, MAINSTAY, "run", *results.WAYS[way], *heartbeat, "--"])
+        lines = mpi.run(
+            ranks, words, scratch, limit_s, [*before, MAINSTAY, "run", *results.WAYS[way], *heartbeat, "--"]
+        )
         marks = sorted(memory.glob("death-*"))
         if len(marks) != len(deaths):
             raise SystemExit(f"{way}: of {len(deaths)} ranks that were to die, {len(marks)} did")

@@ -1,6 +1,6 @@
 """The cost of three checkpoints for a whole run of jacobi3d and of adi.
 
-    make bench NAME=run             writes bench/out/run.json and run.svg; QUICK=1: within a minute
+make bench NAME=run             writes bench/out/run.json and run.svg; QUICK=1: within a minute
 """
 
 import argparse
@@ -95,8 +95,15 @@ def of_side(case, side, runs, calm):
         rows.row(case, "overhead", [mean], "%"),
         rows.row(case, "overhead_high", [high], "%"),
         rows.floor(case, "in_mainstay_allowed", [ALLOWED], "%"),
-        rows.row(case, "in_mainstay", clocked.inside(runs, *clocked.CLOCKS), "%", "in_mainstay_allowed", [ALLOWED],
-                 1 if side.asked else None),  # fmt: skip
+        rows.row(
+            case,
+            "in_mainstay",
+            clocked.inside(runs, *clocked.CLOCKS),
+            "%",
+            "in_mainstay_allowed",
+            [ALLOWED],
+            1 if side.asked else None,
+        ),  # fmt: skip
         *(rows.row(case, f"in_{clock}", clocked.inside(runs, clock), "%") for clock in clocked.CLOCKS),
     ]
 
@@ -126,7 +133,9 @@ def main():
             clocked.build(program.name, Path(folder))
             steps = bench.steps(program)
             minutes = len(o.sides) * o.rounds * o.seconds / 60
-            print(f"\n{case}: {steps} steps, {len(o.sides)} sides, {o.rounds} rounds, about {minutes:.0f} min", flush=True)
+            print(
+                f"\n{case}: {steps} steps, {len(o.sides)} sides, {o.rounds} rounds, about {minutes:.0f} min", flush=True
+            )
             runs = bench.rounds(program, steps)
             for side in o.sides[1:]:
                 of_case = of_side(f"{case}, {side.name}", side, runs[side], runs[NONE])

@@ -45,7 +45,9 @@ def options():
     parser.add_argument("--mounts", type=int, default=4, help="of CephFS; each is a node")
     parser.add_argument("--rounds", type=int, default=2 if quick else CHECKPOINTS)
     parser.add_argument("--mb", type=int, default=2 if quick else 0, help="of a process; 0: 20, or 2 without memory")
-    parser.add_argument("--ways", nargs="+", choices=results.WAYS, default=results.WAYS, help="the fewer, the less memory")
+    parser.add_argument(
+        "--ways", nargs="+", choices=results.WAYS, default=results.WAYS, help="the fewer, the less memory"
+    )
     parser.add_argument("--add", action="store_true", help="to space.json; what it has is not measured again")
     parser.add_argument("--local", action=argparse.BooleanOptionalAction, default=True, help="the file system of --out")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where space.json and the plots go")
@@ -109,7 +111,13 @@ def measure(o, program, place, processes, ways):
         # Pools of its own: other Mainstay jobs on this machine would look into these spaces, and be counted.
         with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:
             os.environ["MAINSTAY_POOL_DIRECTORY"] = scratch
-            words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, len(folders), int(of_node), bytes_each)]
+            words = [
+                program,
+                lists,
+                bytes_each,
+                o.rounds,
+                *results.way_words(ways, len(folders), int(of_node), bytes_each),
+            ]
             mpi.converse(processes, words, scratch, LIMIT_S, told)
     finally:
         shutil.rmtree(folders[0])

@@ -31,7 +31,16 @@ LIMIT_S = 900  # of one job
 TRACES = HERE.parent / "cli" / "tests" / "traces"
 # For each recorded program: the iterations from checkpoint to checkpoint. cg.A has too few for 20.
 RECORDED = {"bt.A.long.bin": (5, 20), "bt.W.bin": (5, 20), "sp.W.bin": (5, 20), "cg.A.bin": (2, 5)}
-QUICK = {"traces": ("bt.W.bin",), "part": 64, "processes": (2,), "rounds": 1, "speed": 64, "shorter": 8, "side": 24, "every": 3}
+QUICK = {
+    "traces": ("bt.W.bin",),
+    "part": 64,
+    "processes": (2,),
+    "rounds": 1,
+    "speed": 64,
+    "shorter": 8,
+    "side": 24,
+    "every": 3,
+}
 
 
 def options():
@@ -42,7 +51,9 @@ def options():
     parser.add_argument("--shorter", type=float, default=quick.get("shorter", 2),
                         help="so much less time has MEMWRITE from one checkpoint to the next")  # fmt: skip
     parser.add_argument("--side", type=int, default=quick.get("side", 64), help="cells of adi's cube, along a side")
-    parser.add_argument("--every", type=int, default=quick.get("every", 5), help="steps of adi from one checkpoint to the next")
+    parser.add_argument(
+        "--every", type=int, default=quick.get("every", 5), help="steps of adi from one checkpoint to the next"
+    )
     parser.add_argument("--share", type=float, default=0.25, help="of adi's interval, which its field takes to save")
     parser.add_argument("--processes", type=int, nargs="+", default=quick.get("processes", (1, 2, 4, 8, 16)))
     parser.add_argument("--ways", nargs="+", choices=results.WAYS, default=results.WAYS)

@@ -1,6 +1,6 @@
 """The cost of a checkpoint in pieces for the program, by stage, threshold, pool and chunk.
 
-    make bench NAME=staging         writes bench/out/staging.json and plots; QUICK=1: small, within a minute
+make bench NAME=staging         writes bench/out/staging.json and plots; QUICK=1: small, within a minute
 """
 
 import argparse

@@ -27,7 +27,9 @@ END_LIMIT_S = 10
 MAINSTAY = BUILT / "mainstay"
 # If tests run in parallel, the tests of each of these files run one after the other, in one process: their shared
 # fixtures take long to make. Other tests run one by one in any free process, which makes its own fixtures.
-TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")}
+TOGETHER = {
+    f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")
+}
 STARTED = pytest.StashKey()
 SPENT = pytest.StashKey()
 

@@ -35,7 +35,9 @@ class Layout:
     def manifest(self, rank, revision):
         catalogue = self.catalogue(rank)
         entries = struct.unpack_from("<I", self.bytes, catalogue + 12)[0]
-        entry = next(e for e in range(catalogue + 16, catalogue + 16 + 256 * entries, 256) if self.number(e + 24) == revision)
+        entry = next(
+            e for e in range(catalogue + 16, catalogue + 16 + 256 * entries, 256) if self.number(e + 24) == revision
+        )
         return self.portion(rank) + self.number(entry + 56)
 
     def data(self, rank, revision):

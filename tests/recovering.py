@@ -123,8 +123,6 @@ def result(cells, steps):
     mask = 2**64 - 1
     field = [at * 0x9E3779B97F4A7C15 & mask for at in range(cells)]
     for step in range(steps):
-        field = [
-            (3 * field[at - 1] + 5 * field[at] + 7 * field[(at + 1) % cells] + step) & mask for at in range(cells)
-        ]
+        field = [(3 * field[at - 1] + 5 * field[at] + 7 * field[(at + 1) % cells] + step) & mask for at in range(cells)]
     values = [(value ^ at) * 0xD6E8FEB86659FD93 & mask for at, value in enumerate(field)]
     return f"{sum(value ^ value >> 32 for value in values) & mask:016x} after {steps} steps\n"

@@ -38,9 +38,21 @@ def of_process(pid):
 
 
 def by_gdb(pid):
-    command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off", "-ex", "thread apply all -ascending backtrace 25"]
+    command = [
+        "gdb",
+        "-p",
+        str(pid),
+        "-batch",
+        "-nx",
+        "-ex",
+        "set pagination off",
+        "-ex",
+        "thread apply all -ascending backtrace 25",
+    ]
     try:
-        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=GDB_S, stdin=subprocess.DEVNULL)
+        shown = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=GDB_S, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     frames = [line for line in shown.stdout.splitlines() if line.startswith(("Thread ", "#"))]

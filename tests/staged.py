@@ -31,7 +31,13 @@ class Place:
         """Revision 1 is saved. Revision 2 is staged by all ranks and not written; then all are killed. `more`:
         variables for the job."""
         held = self.folder / "held"
-        shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space, **more}
+        shim = {
+            "LD_PRELOAD": self.shim,
+            "INJECT": "write:hold",
+            "INJECT_WHEN": held,
+            "INJECT_SPACE": self.space,
+            **more,
+        }
         commands = [*before, "open", "restore", "save:1", "wait", f"make:{held}", "save:2", "poll"]
         with self.job(pools, ranks, commands, shim) as job:
             told = 0

@@ -75,7 +75,14 @@ class Run:
         """Sends a signal to the command, and waits until it has taken it: of two that are pending at once one is seen."""
         self.process.send_signal(number)
         status = Path("/proc", str(self.process.pid), "status")
-        until(lambda: not any(int(mask, 16) >> number - 1 & 1 for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status.read_text(), re.M)))
+        until(
+            lambda: (
+                not any(
+                    int(mask, 16) >> number - 1 & 1
+                    for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status.read_text(), re.M)
+                )
+            )
+        )
 
     def end(self):
         """The exit status, and all that was printed."""

@@ -189,9 +189,7 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
         "a rank of 4 fails": {"spare", "shrunk", "spawned", "stopped"},
         "none of 4 ranks fails": {"in_mainstay"},
     }
-    (calm, disturbed) = (
-        row["value"] for row in recovery_rows if row["metric"] in ("calm_steps", "executed_steps")
-    )
+    (calm, disturbed) = (row["value"] for row in recovery_rows if row["metric"] in ("calm_steps", "executed_steps"))
     assert disturbed > calm, "steps are done again"
 
 
@@ -240,7 +238,11 @@ def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_give
 
 def test_a_restart_is_cold(rows):
     reads = [row for row in rows if row["metric"].endswith("device_reads")]
-    assert len(reads) in (0, 3, 6)  # none are told of in space, ranks, opening and pages; cases of path, sides of staging
+    assert len(reads) in (
+        0,
+        3,
+        6,
+    )  # none are told of in space, ranks, opening and pages; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 
@@ -282,5 +284,7 @@ def test_objects_tells_what_each_loss_costs(tmp_path):
     [plain] = [row for row in rows if row["case"].startswith("jacobi3d")]
     assert (plain["metric"], plain["reference"]) == ("objects", "plain") and plain["value"] > 0
     assert lost["seconds"]["reference"] == "explained" and lost["busiest"]["reference"] == "average"
-    steps = [row for row in rows if row["case"] == "1 of 5 ranks are lost, each" and row["metric"].startswith("busiest")]
+    steps = [
+        row for row in rows if row["case"] == "1 of 5 ranks are lost, each" and row["metric"].startswith("busiest")
+    ]
     assert len(steps) > 36, "some were done again"

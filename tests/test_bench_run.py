@@ -16,7 +16,15 @@ from harness import confidence  # noqa: E402
 pytestmark = pytest.mark.campaign  # its rows take long
 
 INSIDE = {f"in_{call}" for call in ("open", "restore", "due", "checkpoint", "close", "other")}
-METRICS = {"run_none", "run", "overhead", "overhead_low", "overhead_high", "in_mainstay", "in_mainstay_allowed"} | INSIDE
+METRICS = {
+    "run_none",
+    "run",
+    "overhead",
+    "overhead_low",
+    "overhead_high",
+    "in_mainstay",
+    "in_mainstay_allowed",
+} | INSIDE
 
 
 @pytest.fixture(scope="module")

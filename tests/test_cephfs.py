@@ -252,7 +252,9 @@ def comes_back(ceph, faults, scratch, space, revision, ranks=RANKS, **more):
 def test_nothing_is_published_before_its_data_is_synced(ceph, faults, shim, scratch):
     """A read by another mount makes the writers' mounts write their cached data, of any kind."""
     with Held(ceph, faults, shim, scratch, "order") as held:
-        shown = json.loads(subprocess.check_output([MAINSTAY, "show", ceph.mounts[0] / "order", "--json"], timeout=LIMIT_S))
+        shown = json.loads(
+            subprocess.check_output([MAINSTAY, "show", ceph.mounts[0] / "order", "--json"], timeout=LIMIT_S)
+        )
         assert shown["revision"]["revision"] == 1, shown
         held.goes_on()
         assert {status for _, status in held.ends()} == {"OK"}, held.job.said

@@ -66,7 +66,9 @@ def test_the_command_reads_what_is_compressed_and_says_what_it_cannot_show(scrat
     told = mainstay("show", space)["revision"]
     plain, stored = (told["compressed"][of] for of in ("plain_bytes", "stored_bytes"))
     assert 6 * 10**6 < plain < 8 * 10**6 and stored < plain / 10, told["compressed"]
-    of = {item["name"]: any(extent["compressed"] for extent in item["extents"]) for item in told["shard_list"][0]["items"]}
+    of = {
+        item["name"]: any(extent["compressed"] for extent in item["extents"]) for item in told["shard_list"][0]["items"]
+    }
     assert of["smooth"], of
     mainstay("verify", space)
     mainstay("diff", space, 2, 3)

@@ -53,7 +53,9 @@ def test_every_type_and_call(scratch, compiler, standard):
 def test_what_ends_a_run_is_told_as_it_is(scratch):
     """An error of the layout became an error of a region of Mainstay's. After a begun checkpoint that region was in
     freed memory."""
-    done = subprocess.run([build_cxx("steps.cpp", "steps-cxx"), scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        [build_cxx("steps.cpp", "steps-cxx"), scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S
+    )
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
 
 

@@ -71,7 +71,7 @@ def test_who_asks_where_nobody_listens_is_told(tmp_path):
     holds = f"""
 import fcntl, struct, time, os
 os.mkdir({str(space)!r})
-lock = open({str(space / 'lock')!r}, "w+b")
+lock = open({str(space / "lock")!r}, "w+b")
 fcntl.fcntl(lock, 37, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 1, 0))
 print("ready", flush=True)
 time.sleep(50)
@@ -343,7 +343,9 @@ def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near
         os.kill(rank, signal.SIGKILL)
         held.unlink()
         status, output = running.end()
-    assert re.search("no rank had .* open any more before revision 3, complete in memory, was complete there", output), output
+    assert re.search(
+        "no rank had .* open any more before revision 3, complete in memory, was complete there", output
+    ), output
 
 
 @pytest.mark.parametrize("language", ["c", *rarely("cxx", "fortran", "python")])

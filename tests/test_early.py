@@ -108,4 +108,6 @@ def test_a_scan_is_saved_early_and_wastes_nothing(memwrite, scratch, monkeypatch
     assert NO_PAGES or early > dirty / 8, output
     shards = mainstay("show", scratch / "space")["revision"]["shard_list"]
     told = [shard["saved_early"] for shard in shards]
-    assert NO_PAGES or all(0 < one["dirty_bytes"] and one["in_vain_bytes"] == 0 and one["off"] == "" for one in told), told
+    assert NO_PAGES or all(0 < one["dirty_bytes"] and one["in_vain_bytes"] == 0 and one["off"] == "" for one in told), (
+        told
+    )

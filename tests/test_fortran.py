@@ -73,12 +73,7 @@ def in_c(kind):
     return {name: number for number, name in enumerate(names)}
 
 
-KINDS = [
-    f"mainstay_{kind}"
-    for kind in (
-        *("status", "type", "stage", "alloc_flag"),
-    )
-]
+KINDS = [f"mainstay_{kind}" for kind in (*("status", "type", "stage", "alloc_flag"),)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

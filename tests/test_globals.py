@@ -114,7 +114,9 @@ def test_without_symbols_what_is_linked_in_cannot_be_told_apart(scratch):
     assert "protect_globals: INVALID_ARGUMENT" in said and "link libmainstay.so, or do not strip it" in said, said
 
 
-@pytest.mark.parametrize("flags", [(), pytest.param(("-Wl,--build-id=none",), marks=pytest.mark.campaign)], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags", [(), pytest.param(("-Wl,--build-id=none",), marks=pytest.mark.campaign)], ids=" ".join
+)
 def test_another_program_is_refused(flags, scratch):
     """It has the same size, but a number in it differs."""
     program = build_c(["globals.c"], f"globals-first{len(flags)}", *flags)

@@ -277,7 +277,7 @@ def test_a_batch_job_that_is_cut_off_is_queued_again_if_it_saved_more(status, th
         # Ends at SIGTERM, as `mainstay run` does, but not at once. Without $(...): if a signal comes while bash reads
         # the output of such a command, the trap may not run, and the signal is lost.
         "mainstay": f"trap 'sleep 0.2; exit {status}' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
-        "scontrol": "echo \"scontrol $*\"",
+        "scontrol": 'echo "scontrol $*"',
     }
     for name, body in stand_ins.items():
         (tools / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -294,7 +294,10 @@ def test_a_batch_job_that_is_cut_off_is_queued_again_if_it_saved_more(status, th
 def await_trap(pid, number):
     """Waits until the process catches the signal."""
     deadline = time.monotonic() + LIMIT_S
-    while not int(re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (number - 1) & 1:
+    while (
+        not int(re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (number - 1)
+        & 1
+    ):
         assert time.monotonic() < deadline, f"process {pid} does not catch {number.name}"
         time.sleep(0.01)
 

@@ -156,12 +156,16 @@ HEADERS = {"mainstay.h": PLAIN, "mainstay_mpi.h": PLAIN, "mainstay_pfs.h": PLAIN
 
 @pytest.mark.parametrize(
     ("header", "standard"),
-    [each for name, (first, *others) in HEADERS.items() for each in ((name, first), *rarely(*((name, other) for other in others)))],
+    [
+        each
+        for name, (first, *others) in HEADERS.items()
+        for each in ((name, first), *rarely(*((name, other) for other in others)))
+    ],
 )
 def test_the_headers_are_plain(installed, scratch, header, standard):
     plus = standard.startswith("c++")
     source = scratch / ("header.cpp" if plus else "header.c")
-    source.write_text(f'#include <{header}>\nint main({"" if plus else "void"}) {{ return MAINSTAY_OK; }}\n')
+    source.write_text(f"#include <{header}>\nint main({'' if plus else 'void'}) {{ return MAINSTAY_OK; }}\n")
     compiler = OPENMPI.command("mpicxx" if plus else "mpicc")
     strict = [f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror"]
     compile_it([compiler, *strict, f"-I{installed / 'include'}", "-c", source, "-o", scratch / "header.o"])

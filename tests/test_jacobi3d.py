@@ -74,7 +74,9 @@ def restored_step(output):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("stage", "language", "mpi"), in_turn(["pool", "node", "rank", "direct"], LANGUAGES, MPIS), indirect=["mpi"])
+@pytest.mark.parametrize(
+    ("stage", "language", "mpi"), in_turn(["pool", "node", "rank", "direct"], LANGUAGES, MPIS), indirect=["mpi"]
+)
 def test_killed_and_started_again_it_gives_the_undisturbed_bits(command, mpi, scratch, stage, language):
     def means(name):
         return ["--means", scratch / name] if language == "python" else []
@@ -200,9 +202,7 @@ WRONG_ELEVATIONS = [
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize(
-    ("content", "message"), WRONG_ELEVATIONS, ids=[message for _, message in WRONG_ELEVATIONS]
-)
+@pytest.mark.parametrize(("content", "message"), WRONG_ELEVATIONS, ids=[message for _, message in WRONG_ELEVATIONS])
 def test_a_wrong_elevation_model_stops_the_job(both, scratch, language, content, message):
     if content is not None:
         (scratch / "dem").write_bytes(content)
@@ -349,6 +349,8 @@ def test_the_demo_notices_a_revision_that_cannot_be(monkeypatch, scratch, versio
 def test_a_job_has_ended_only_when_all_its_processes_have(mpi, scratch):
     """A rank that outlived mpiexec wrote into the folder of the test while that was removed."""
     late = scratch / "late"
-    with Job(1, ["sh", "-c", f"(sleep 1; touch {late}) < /dev/null > /dev/null 2>&1 &"], scratch, LIMIT_S, mpi=mpi) as job:
+    with Job(
+        1, ["sh", "-c", f"(sleep 1; touch {late}) < /dev/null > /dev/null 2>&1 &"], scratch, LIMIT_S, mpi=mpi
+    ) as job:
         assert job.wait() == 0
         assert late.exists()

@@ -26,7 +26,9 @@ from ways import WAYS, in_turn, rarely, spread
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
 WATCH_S = 120  # for a revision of the phase's turn to come
-PATIENCE = 20  # revisions without the phase: one that frees old roots need not come while there is room beside what is kept
+PATIENCE = (
+    20  # revisions without the phase: one that frees old roots need not come while there is room beside what is kept
+)
 LOOK_S = 0.0003  # between two looks at the board
 ROUNDS = 4  # tries for a phase that was missed: the rank is stopped in it
 
@@ -171,7 +173,9 @@ class Space:
         pause_s = 0 if surely else self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
             first = self.restored(job) + 1 + later
-            self.watch(job, rank, phase, lambda program, io: phase == (program if kind == "program" else io), first, surely)
+            self.watch(
+                job, rank, phase, lambda program, io: phase == (program if kind == "program" else io), first, surely
+            )
             time.sleep(pause_s)
             job.kill(whom, rank)
             for line in job.lines():

@@ -87,7 +87,9 @@ class SharedSpace(Space):
             elif phase in CHUNKS:
                 first = self.restored(job) + 1 + later
                 # These phases are too short to be hit.
-                self.watch(job, rank, phase, lambda *_: CHUNKS[phase].intersection(self.held_by(rank)), first, holds=True)
+                self.watch(
+                    job, rank, phase, lambda *_: CHUNKS[phase].intersection(self.held_by(rank)), first, holds=True
+                )
                 pause_s = 0
             else:
                 first = self.restored(job) + 1 + later
@@ -162,7 +164,13 @@ def kill_all_over(space, count, capsys):
 
 @pytest.mark.parametrize(
     ("mpi", "stage", "count"),
-    [(SURVIVING, "pool", 8), (SURVIVING, "node", 7), (MPICH, "pool", 5), (SURVIVING, "rank", 5), (SURVIVING, "direct", 5)],
+    [
+        (SURVIVING, "pool", 8),
+        (SURVIVING, "node", 7),
+        (MPICH, "pool", 5),
+        (SURVIVING, "rank", 5),
+        (SURVIVING, "direct", 5),
+    ],
     ids=str,
 )
 def test_thirty_kills(mpi, stage, count, folder, pools, capsys):  # noqa: F811

@@ -65,7 +65,9 @@ def test_a_daemon_is_lost(nodes, scratch, way):
     assert re.search(f"^mainstay: start 1 failed: exit status (0|137), .*; {why}$", output, re.M), output
     # From memory alone: the space has no revision. Numbers beyond 3: ranks without a daemon may save a few times more
     # before they end.
-    assert re.search(rf"^mainstay: going on from revision [{'3' if way == 'node' else '3-6'}] \(lineage 1\) of ", output, re.M), output
+    assert re.search(
+        rf"^mainstay: going on from revision [{'3' if way == 'node' else '3-6'}] \(lineage 1\) of ", output, re.M
+    ), output
     assert "the job went on" not in output and "begins anew" not in output, output
     # Open MPI cannot always start a daemon right after another daemon ended there.
     again = 2 * ("A daemon failed to report back" in output and "mainstay: start 2 failed" in output)

@@ -82,7 +82,10 @@ def kills(nodes, language, seed, count):
         crowded = "1" if spare == "0" else "0"
         seats = chance.choice([*SEATS[language], len(SEATS[language][0]) * crowded])
         victim = chance.choice(sorted(set(seats)))
-        after, delay_s = chance.choice([0, 1, *(chance.randrange(2, 4 * EVERY) for _ in range(6))]), chance.random() * 0.01
+        after, delay_s = (
+            chance.choice([0, 1, *(chance.randrange(2, 4 * EVERY) for _ in range(6))]),
+            chance.random() * 0.01,
+        )
         story.append(f"node {victim} of {seats} is killed {after} steps on and {1000 * delay_s:.1f} ms; ")
         came, reached, output = nodes.loses(seats, victim, after, delay_s)
         story[-1] += f"came from {came}, told of {reached}; "

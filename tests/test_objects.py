@@ -121,7 +121,9 @@ def lossy(scratch):
 @pytest.mark.campaign
 @pytest.mark.parametrize("ranks", [5, 2])
 def test_any_number_of_ranks_computes_the_same_bits(mpi, scratch, ranks):
-    status, output = run(ranks, [leanmd(mpi), *SMALL, "--balance-every", 5, "--space", scratch / "space"], scratch, mpi=mpi)
+    status, output = run(
+        ranks, [leanmd(mpi), *SMALL, "--balance-every", 5, "--space", scratch / "space"], scratch, mpi=mpi
+    )
     assert status == 0, output
     assert told(output) == undisturbed()
 
@@ -199,7 +201,19 @@ def test_the_load_is_balanced_after_a_failure(lossy, strategy):
 def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
     # With these names one rank gets all objects of the failed rank.
     how = {"BY_RANK": "yes", **AT_ONCE, **SHRINK}
-    lossy.goes_on("--crash", "2@9", "--strategy", "greedy", "--balance-after", 3, "--work", "pairs", "--trace", scratch / "trace", **how)
+    lossy.goes_on(
+        "--crash",
+        "2@9",
+        "--strategy",
+        "greedy",
+        "--balance-after",
+        3,
+        "--work",
+        "pairs",
+        "--trace",
+        scratch / "trace",
+        **how,
+    )
     lines = [line.split() for line in (scratch / "trace").read_text().splitlines()]
     ratios = [float(most) / float(average) for _, ranks, _, most, average in lines if int(ranks) == RANKS - 1]
     # With few objects, and work measured in the steps around a failure; the benchmark has the full size, and its limit
@@ -218,14 +232,27 @@ def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
 
 @pytest.mark.parametrize("after_us", [0, *rarely(700, 4000)])
 def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
-    words = ["--crash", "2@9", "--crash", f"1@9+{after_us}", "--balance-after", 2, "--strategy", "greedy", "--balance-every", 1]
+    words = [
+        "--crash",
+        "2@9",
+        "--crash",
+        f"1@9+{after_us}",
+        "--balance-after",
+        2,
+        "--strategy",
+        "greedy",
+        "--balance-every",
+        1,
+    ]
     lossy.goes_on(*words, ranks=RANKS + 1, may_fall=True, MAINSTAY_MEMORY_COPIES=3, **AT_ONCE, **SHRINK)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("after_us", [0, 700, 4000])
 def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
-    lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **AT_ONCE, **SHRINK)
+    lossy.goes_on(
+        "--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **AT_ONCE, **SHRINK
+    )
 
 
 class Leaving:
@@ -265,7 +292,10 @@ class Leaving:
     def moved(self, node):
         """The number of objects that have left it."""
         told = self.leave(node)
-        found = re.fullmatch(rf"(\d+) objects? and \d+ cop(?:y|ies) have left node {node}; revision \d+ is complete\n(\d+ cop(?:y|ies) stays? .*\n)?", told.stdout)
+        found = re.fullmatch(
+            rf"(\d+) objects? and \d+ cop(?:y|ies) have left node {node}; revision \d+ is complete\n(\d+ cop(?:y|ies) stays? .*\n)?",
+            told.stdout,
+        )
         assert told.returncode == 0 and found, (told, self.job.tail())
         return int(found[1])
 
@@ -364,7 +394,12 @@ def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, af
     """The job recovers, and then does the requested evacuation."""
     with Leaving(lossy, RANKS, **AT_ONCE, **SHRINK) as job:
         node = job.nodes()[2]
-        asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        asked = subprocess.Popen(
+            [MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         time.sleep(after_ms / 1000)
         job.job.kill_rank(1)
         job.until(r"revision \d+: .* on 3 ranks")
@@ -387,7 +422,10 @@ def random_crashes(chance, ranks, count):
     """Crashes of different ranks, each at some moment of a step, some steps after the crash before."""
     lost, step, words = chance.sample(range(ranks), count), chance.randrange(1, 5), []
     for rank in lost:
-        words += ["--crash", f"{rank}@{step}+{chance.choice([0, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
+        words += [
+            "--crash",
+            f"{rank}@{step}+{chance.choice([0, chance.randrange(1, 3000), chance.randrange(1, 30000)])}",
+        ]
         step += chance.randrange(5, 9)
     return words
 
@@ -458,7 +496,9 @@ def loses(lossy, command, *crashes, ranks=RANKS, may_fall=False, **how):
     scratch, nodes = lossy.folder / str(lossy.jobs), lossy.nodes / str(lossy.jobs)
     scratch.mkdir()
     nodes.mkdir()
-    with lossy.start(ranks, [lossy.node, *command, *crashes], scratch, NODES=nodes, restarts=int(may_fall), **how) as job:
+    with lossy.start(
+        ranks, [lossy.node, *command, *crashes], scratch, NODES=nodes, restarts=int(may_fall), **how
+    ) as job:
         for _ in job.lines():
             pass
         assert job.wait() == 0, "\n".join([*crashes, *job.output])

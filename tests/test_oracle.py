@@ -46,7 +46,9 @@ def test_a_recorded_job_tells_what_the_next_one_saves_early(scratch, monkeypatch
         program, after = [mpi.command("python"), PYTHON / "settles.py"], [240, "oracle"]
     traces = tmp_path / "traces"
     recorded([*program, scratch / "recorded", *after], traces, scratch, mpi)
-    assert {path.name for path in traces.iterdir()} == {f"rank-{r}.{end}" for r in (0, 1) for end in ("trace", "regions")}
+    assert {path.name for path in traces.iterdir()} == {
+        f"rank-{r}.{end}" for r in (0, 1) for end in ("trace", "regions")
+    }
 
     expected = [told(traces / f"rank-{rank}.trace", "oracle", "--bandwidth", "100GB") for rank in (0, 1)]
     assert all(one["early_pages"] > 0 and one["wasted_pages"] == 0 for one in expected), expected

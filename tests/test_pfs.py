@@ -96,7 +96,13 @@ def test_revisions_that_are_kept_can_be_read_by_number(job, scratch):
 @pytest.mark.campaign
 def test_a_revision_that_is_not_there_is_told_with_those_that_are(job):
     writes = [f"write:{seed}:1000" for seed in range(1, 6)]
-    reasons = {-7: "begin at 1", 0: "begin at 1", 1: "gone, as keep is 2", 6: "not been written", 2**31 - 1: "not been written"}
+    reasons = {
+        -7: "begin at 1",
+        0: "begin at 1",
+        1: "gone, as keep is 2",
+        6: "not been written",
+        2**31 - 1: "not been written",
+    }
     said = job("hint:mainstay_keep:2", "open", *writes, *[f"revision:{number}" for number in reasons], "read", "close")
     for rank, each in enumerate(results(said, "revision")):
         assert len(each) == len(reasons)
@@ -139,7 +145,9 @@ def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
 
 
 def test_what_one_rank_gives_wrong_is_told_on_all(job):
-    said = job("open:9000", "write:1:8000", "null_at:1", "huge_at:2", "read_at:2:9000", "mixed:1", "read", "null", "close")
+    said = job(
+        "open:9000", "write:1:8000", "null_at:1", "huge_at:2", "read_at:2:9000", "mixed:1", "read", "null", "close"
+    )
     for rank, each in enumerate(results(said, "null_at")):
         assert [status for status, _ in each] == ["INVALID_ARGUMENT"] * 2
         assert all("data" in text and "null" in text and ("on rank 1" in text) == (rank != 1) for _, text in each), each
@@ -161,12 +169,27 @@ def test_a_handle_without_a_place_is_refused_on_all(job):
 def test_a_count_that_is_none_and_hints_out_of_range_are_refused_by_name(job):
     all_refused(job("open:0xffffffffffffffff"), "open", "INVALID_ARGUMENT", "shard_bytes", "1 PiB")
     all_refused(job("hint:mainstay_keep:0", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_keep: ", "1 to 1000")
-    all_refused(job("hint:striping_factor:70000", "open"), "open", "INVALID_ARGUMENT", "hint striping_factor: ", "65536")
+    all_refused(
+        job("hint:striping_factor:70000", "open"), "open", "INVALID_ARGUMENT", "hint striping_factor: ", "65536"
+    )
     all_refused(job("hint:striping_unit:1000", "open"), "open", "INVALID_ARGUMENT", "hint striping_unit: ", "64 KiB")
-    all_refused(job("hint:mainstay_kep:2", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_kep: ", "did you mean keep?")
+    all_refused(
+        job("hint:mainstay_kep:2", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_kep: ", "did you mean keep?"
+    )
     # Text after a line break is no hint.
     broken = ["hint:no_such:x\nmainstay_keep=0", "hint:no\nmainstay_keep=0:x"]
-    said = job("hint:striping_factor:4", "hint:striping_unit:65536", "hint:cb_nodes:4", "hint:no_such:x=y", *broken, "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
+    said = job(
+        "hint:striping_factor:4",
+        "hint:striping_unit:65536",
+        "hint:cb_nodes:4",
+        "hint:no_such:x=y",
+        *broken,
+        "hint:mainstay_keep:2",
+        "open",
+        "write:1:10",
+        "read",
+        "close",
+    )
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(10)]
 
 

@@ -77,7 +77,9 @@ def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
         # The owner and the seal, the table of segments, and the plan: only nonzero bytes.
         used = [at for at, byte in enumerate(record.read_bytes()) if byte]
         head, plan = used[: len(used) // 4], used[-700:]
-        path, parts = choice.choice([(pool.path, list(pool.parts())), *((record, [part]) for part in (head, used, plan))])
+        path, parts = choice.choice(
+            [(pool.path, list(pool.parts())), *((record, [part]) for part in (head, used, plan))]
+        )
         flip(path, parts, choice, choice.choice([1, 4, 40]))
         said = solo(faults, place.space, *SMALL, "open", "restore", "holds:1", "holds:2", "save:5", "wait", "close")
         told = next(text for _, call, _, text in said if call == "restored")
@@ -123,7 +125,9 @@ def harmed(faults, scratch, pools, harm, *more, per="app"):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(LIVING), pytest.param(range(LIVING, LIVING_CAMPAIGN), marks=pytest.mark.campaign)], ids=["few", "many"]
+    "seeds",
+    [range(LIVING), pytest.param(range(LIVING, LIVING_CAMPAIGN), marks=pytest.mark.campaign)],
+    ids=["few", "many"],
 )
 def test_a_living_pool_that_is_damaged(faults, scratch, pools, seeds):
     for seed in seeds:

@@ -263,10 +263,14 @@ def test_addresses_are_neither_written_nor_read_into(scratch, objects):
     """Another process got invalid addresses in place of objects, and crashed at the first access."""
     with mainstay.open(scratch / "space") as session:
         session.begin(1000)
-        with pytest.raises(mainstay.InvalidArgument, match='stream "pieces": its elements are Python objects or pointers'):
+        with pytest.raises(
+            mainstay.InvalidArgument, match='stream "pieces": its elements are Python objects or pointers'
+        ):
             session.write("pieces", 0, objects)
         session.abandon()
-        with pytest.raises(mainstay.InvalidArgument, match='buffer "whole": its elements are Python objects or pointers'):
+        with pytest.raises(
+            mainstay.InvalidArgument, match='buffer "whole": its elements are Python objects or pointers'
+        ):
             session.put("whole", objects)
         session.put("whole", bytes(memoryview(objects).nbytes))
         with mainstay.read(scratch / "space") as reader:
@@ -314,7 +318,9 @@ def test_a_name_that_is_refused_holds_nothing(scratch):
 
 def test_the_classes_are_the_statuses_of_c():
     header = (ROOT / "capi" / "include" / "mainstay.h").read_text()
-    body = re.search(r"typedef enum[^{]*\{([^}]*)\} mainstay_status;", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL))[1]
+    body = re.search(
+        r"typedef enum[^{]*\{([^}]*)\} mainstay_status;", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    )[1]
     statuses = set(re.findall(r"MAINSTAY_([A-Z_]+)", body)) - {"OK"}
     told = (mainstay.Error, SystemExit)
     classes = {name for name, value in vars(mainstay).items() if isinstance(value, type) and issubclass(value, told)}
@@ -352,7 +358,9 @@ def test_two_sessions_at_once(scratch):
             assert first.checkpoint() == second.checkpoint() == step
         with pytest.raises(mainstay.InUse, match=re.escape(str(scratch / "one"))) as refused:
             mainstay.open(scratch / "one")
-        assert f": process {os.getpid()} on {os.uname().nodename}, its rank 0, has had it open since" in str(refused.value)
+        assert f": process {os.getpid()} on {os.uname().nodename}, its rank 0, has had it open since" in str(
+            refused.value
+        )
         one[:] = other[:] = 0
         assert first.restore().revision == second.restore().revision == 5
     assert one[0] == 5 and other[0] == -5
@@ -364,7 +372,15 @@ def test_a_session_that_ended_says_so(scratch):
     session.close()
     session.close()
     assert "closed" in repr(session)
-    calls = [session.restore, session.checkpoint, session.wait, session.progress, session.poll, session.last_record, session.__enter__]
+    calls = [
+        session.restore,
+        session.checkpoint,
+        session.wait,
+        session.progress,
+        session.poll,
+        session.last_record,
+        session.__enter__,
+    ]
     calls += [lambda: session.protect("a", bytearray(1)), lambda: session.unprotect("a"), lambda: session.due(1)]
     calls += [lambda: session.protect_output("a"), lambda: session.wait("pfs")]
     for call in calls:
@@ -396,7 +412,15 @@ def test_a_session_goes_nowhere_by_pickle(scratch):
 
 def test_notes_and_what_they_may_be(scratch):
     buffer = bytearray(3)
-    notes = {"step": 5, "time": 0.1, "big": 1 << 100, "who": "Ada ⛰", "np": np.int64(7), "npf": np.float32(0.5), "yes": True}
+    notes = {
+        "step": 5,
+        "time": 0.1,
+        "big": 1 << 100,
+        "who": "Ada ⛰",
+        "np": np.int64(7),
+        "npf": np.float32(0.5),
+        "yes": True,
+    }
     with mainstay.open(scratch / "space") as session:
         session.protect("buffer", buffer)
         session.checkpoint(notes)
@@ -404,7 +428,9 @@ def test_notes_and_what_they_may_be(scratch):
         session.note("half", 0.5)
         session.checkpoint(notes={"step": 6})
         restored = session.restore()
-        assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
+        assert restored.notes == {
+            name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()
+        }
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
         # The text of an array leaves out its middle.
@@ -518,7 +544,14 @@ def of_another_type(session, reader):
     """Calls with one argument of a wrong type. The argument concerns only the calling rank."""
     state = bytearray(8)
     for odd in (None, 5, b"x", [1], object()):
-        for call in (session.free, session.untrack, session.same_on_all_ranks, session.unprotect, session.open, session.read):
+        for call in (
+            session.free,
+            session.untrack,
+            session.same_on_all_ranks,
+            session.unprotect,
+            session.open,
+            session.read,
+        ):
             yield lambda: call(odd)  # noqa: B023
         yield lambda: session.protect(odd, state)  # noqa: B023
         yield lambda: session.move(odd, state)  # noqa: B023
@@ -584,7 +617,10 @@ def test_what_is_of_another_type_is_refused_by_mainstay_as_by_python(scratch, mo
             for number, call in enumerate(of_another_type(session, reader)):
                 with pytest.raises(mainstay.InvalidArgument) as raised:
                     call()
-                assert isinstance(raised.value, TypeError) and isinstance(raised.value, ValueError), (number, raised.value)
+                assert isinstance(raised.value, TypeError) and isinstance(raised.value, ValueError), (
+                    number,
+                    raised.value,
+                )
         # No trace of it is left.
         assert session.restore().revision == 1 and session.checkpoint() == 2
 
@@ -608,7 +644,14 @@ def test_every_refusal_is_an_error_of_mainstay(scratch, monkeypatch):
             reader.read(0, "stream")
         # No trace of it is left.
         assert session.restore().revision == 1 and session.checkpoint() == 2
-    for call in session.restore, session.checkpoint, session.wait, session.poll, session.bring_shards, lambda: session.due(1):
+    for call in (
+        session.restore,
+        session.checkpoint,
+        session.wait,
+        session.poll,
+        session.bring_shards,
+        lambda: session.due(1),
+    ):
         with pytest.raises(mainstay.InvalidArgument):
             call()
 
@@ -713,7 +756,9 @@ def test_the_import_brings_nothing_else():
 
 
 def test_the_stubs_are_those_of_the_package():
-    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "mainstay"], capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "mainstay"], capture_output=True, text=True, timeout=LIMIT_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -724,7 +769,9 @@ def test_type_checkers_know_the_package(scratch):
     done = subprocess.run([*command, good], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout
     bad = scratch / "bad.py"
-    bad.write_text("import mainstay\nwith mainstay.open('space', keep='3') as session:\n    session.protect('a', [1])\n")
+    bad.write_text(
+        "import mainstay\nwith mainstay.open('space', keep='3') as session:\n    session.protect('a', [1])\n"
+    )
     done = subprocess.run([*command, bad], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert len(re.findall("error: Argument", done.stdout)) == 2, done.stdout
 

@@ -273,7 +273,9 @@ REFUSED = """
 @pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "pass"])
 @pytest.mark.parametrize("writing", [False, True])
 def test_a_forked_child_is_refused_and_ends(program, end, writing):
-    told = program(REFUSED + f"""
+    told = program(
+        REFUSED
+        + f"""
         session = opened()
         session.checkpoint()
         session.wait()
@@ -294,7 +296,8 @@ def test_a_forked_child_is_refused_and_ends(program, end, writing):
             session.close()
             comes_back(3)
             print("parent")
-    """)
+    """
+    )
     assert told.splitlines() == ["refused", "parent"]
 
 

@@ -94,7 +94,9 @@ def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     assert alike(killed) == ["from 0"]
     again = job(program, "killed", 60, 0)
     # The checkpoint of step 40 may have been under way, but not that of step 30.
-    assert {words[0] for words in again.values()} <= {"from 30", "from 40"} and len({words[0] for words in again.values()}) == 1
+    assert {words[0] for words in again.values()} <= {"from 30", "from 40"} and len(
+        {words[0] for words in again.values()}
+    ) == 1
     assert {rank: words[1] for rank, words in again.items()} == {rank: words[1] for rank, words in calm.items()}
 
 
@@ -217,7 +219,8 @@ def test_coupled_codes_and_ranks_alone(job):
 
 
 def test_an_exception_on_one_rank_is_not_held_up_by_the_others(job):
-    said = job("""
+    said = job(
+        """
         try:
             with opened() as session:
                 compute()
@@ -229,7 +232,9 @@ def test_an_exception_on_one_rank_is_not_held_up_by_the_others(job):
         except ZeroDivisionError:
             say("goes on")
             world.Abort(3)
-    """, status=1)
+    """,
+        status=1,
+    )
     assert said[1] == ["goes on"]
     said = job("""
         with opened() as session:

@@ -73,7 +73,9 @@ def lossy(scratch):
 @pytest.mark.campaign
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (3, 3), (2, 3)])
 def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
-    status, output = run(before, [*words(mpi, scratch / "space"), "--steps", 20, "--balance-every", 3], scratch, mpi=mpi)
+    status, output = run(
+        before, [*words(mpi, scratch / "space"), "--steps", 20, "--balance-every", 3], scratch, mpi=mpi
+    )
     assert status == 0, output
     status, output = run(after, words(mpi, scratch / "space"), scratch, mpi=mpi)
     assert status == 0, output
@@ -96,8 +98,13 @@ def test_one_after_another_is_lost_and_the_load_is_balanced(lossy):
 def is_lost_at_random(lossy, seed, how):
     chance = random.Random(seed)
     crashes = []
-    for step, rank in zip((chance.randrange(1, 9), chance.randrange(16, 36)), chance.sample(range(RANKS), 2), strict=True):
-        crashes += ["--crash", f"{rank}@{step}+{chance.choice([1, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
+    for step, rank in zip(
+        (chance.randrange(1, 9), chance.randrange(16, 36)), chance.sample(range(RANKS), 2), strict=True
+    ):
+        crashes += [
+            "--crash",
+            f"{rank}@{step}+{chance.choice([1, chance.randrange(1, 3000), chance.randrange(1, 30000)])}",
+        ]
     strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
     # The first may be lost before a revision exists.
     lossy.goes_on(*crashes, "--strategy", strategy, anew=None, MAINSTAY_PFS_EVERY=1, **how)
@@ -189,7 +196,9 @@ def test_a_field_is_pickled_if_it_is_named_and_else_refused(session):
 C_STRUCT = np.dtype([("a", "u1"), ("b", "f8")], align=True)
 
 
-@pytest.mark.parametrize("value", [np.zeros(2, C_STRUCT), np.zeros(2, [("a", ml_dtypes.bfloat16)])], ids=["gaps", "bfloat16"])
+@pytest.mark.parametrize(
+    "value", [np.zeros(2, C_STRUCT), np.zeros(2, [("a", ml_dtypes.bfloat16)])], ids=["gaps", "bfloat16"]
+)
 def test_an_array_that_would_come_back_as_another_is_refused(session, value):
     def change(one):
         one.value = value
@@ -331,7 +340,10 @@ REFUSED = {
     "a kind made twice": (lambda here, kind: here.add(Talker, "talker"), "another kind of objects has this name"),
     "a kind that says nothing": (lambda here, kind: here.add(object, "odd"), "does not name its saved fields"),
     "fields as a text": (lambda here, kind: here.add(Any, "odd", fields="abc"), "a list of names"),
-    "a field that is none": (lambda here, kind: here.add(Any, "odd", fields=["a"], pickled=["b"]), "b is to be pickled"),
+    "a field that is none": (
+        lambda here, kind: here.add(Any, "odd", fields=["a"], pickled=["b"]),
+        "b is to be pickled",
+    ),
     "all ranks left": (lambda here, kind: here.evacuate([0]), "no rank would be left"),
     "a rank that there is not": (lambda here, kind: here.evacuate([5]), "there is no rank 5"),
 }
@@ -353,7 +365,9 @@ def test_what_a_handler_raises_is_the_cause_and_a_ctrl_c_stays_one(talkers):
     here.checkpoint()
     kind.send(3, "hear", 1)
     kind.get(3).heard = None
-    with pytest.raises(mainstay.InvalidArgument, match=r"object talker\[3\] on rank 0: its method hear failed: .*AttributeError") as told:
+    with pytest.raises(
+        mainstay.InvalidArgument, match=r"object talker\[3\] on rank 0: its method hear failed: .*AttributeError"
+    ) as told:
         here.step()
     assert isinstance(told.value.__cause__, AttributeError)
     for goes_on in here.step, here.checkpoint:

@@ -13,7 +13,11 @@ RANKS = 3
 
 
 def test_buffers_of_any_kind_come_back(scratch):
-    with pfs.open(scratch / "space", count=1 << 20, info={"mainstay_keep": 3, "striping_factor": "4", "striping_unit": "65536", "cb_nodes": "8"}) as space:
+    with pfs.open(
+        scratch / "space",
+        count=1 << 20,
+        info={"mainstay_keep": 3, "striping_factor": "4", "striping_unit": "65536", "cb_nodes": "8"},
+    ) as space:
         into = np.full(100, 9.0)
         assert space.read(into) is None and space.size() is None and (into == 9).all()
         assert space.write(np.arange(10.0)) == 1
@@ -44,7 +48,10 @@ def test_buffers_of_any_kind_come_back(scratch):
         (lambda space: space.write(np.zeros((4, 4)).T[1:]), "all in a row"),
         (lambda space: space.read(b"fixed"), "writable"),
         (lambda space: space.read(bytearray(4)), "room for 4 bytes, and this rank saved 5 in revision 6"),
-        (lambda space: space.read(bytearray(5), revision=0), "revision 0 is none, numbers begin at 1; there are: .*5, 6"),
+        (
+            lambda space: space.read(bytearray(5), revision=0),
+            "revision 0 is none, numbers begin at 1; there are: .*5, 6",
+        ),
         (lambda space: space.read(bytearray(5), revision=-1), "-1 is none, it takes a number from 1"),
         (lambda space: space.read(bytearray(5), revision="6"), "6 is none"),
         (lambda space: space.read(bytearray(5), revision=2**70), "is none"),

@@ -89,7 +89,9 @@ def goes_on(said, undisturbed, ranks, anew=False):
     return said
 
 
-@pytest.mark.parametrize("moment", ["4:1:talks", *rarely("4:1:computes", "4:0:computes", "1:2:computes", "7:2:computes")])
+@pytest.mark.parametrize(
+    "moment", ["4:1:talks", *rarely("4:1:computes", "4:0:computes", "1:2:computes", "7:2:computes")]
+)
 def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
     # In step 1 the first revision may still be under way.
     anew = None if moment.startswith("1") else False
@@ -262,7 +264,9 @@ def test_who_waits_for_an_agreement_hears_of_its_outcome_from_others():
     heard = Endless(teller=2)
     assert agrees(mpi, heard, 6) is None and not heard.sent
     first = heard.tags[-1]
-    assert agrees(mpi, heard, 6) is None and heard.tags[-1] == first + 1, "an outcome of one agreement must not count for the next"
+    assert agrees(mpi, heard, 6) is None and heard.tags[-1] == first + 1, (
+        "an outcome of one agreement must not count for the next"
+    )
     failed = Endless(fails=True)
     assert agrees(mpi, failed, 6) is None and failed.sent == [(0, first), (2, first)]
 
@@ -303,7 +307,6 @@ def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undistur
     unless_mpi_crashes(lambda: goes_on(run(scratch, 4, "0:3:replaces", **job), undisturbed, 3))
 
 
-
 def is_killed_again_and_again(scratch, undisturbed, seed, way, kills):
     """Each time another rank, at a later step than the kill before."""
     chance = random.Random(f"{way} {seed}")
@@ -311,7 +314,9 @@ def is_killed_again_and_again(scratch, undisturbed, seed, way, kills):
     spares = 0 if way == "shrink" else chance.randrange(kills + 1)
     victims = chance.sample(range(ranks), kills)
     steps = sorted(chance.sample(range(1, STEPS), len(victims)))
-    moments = [f"{step}:{rank}:{chance.choice(['computes', 'talks'])}" for step, rank in zip(steps, victims, strict=True)]
+    moments = [
+        f"{step}:{rank}:{chance.choice(['computes', 'talks'])}" for step, rank in zip(steps, victims, strict=True)
+    ]
     said = run(scratch, ranks + spares, *moments, RECOVERY=way, SPARES=spares, PFS_EVERY=1)
     anew = None if steps[0] == 1 else False
     goes_on(said, undisturbed, ranks - (len(victims) if way == "shrink" else 0), anew)
@@ -339,7 +344,9 @@ def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):
 
 def test_a_spare_that_is_not_needed_ends_well_by_itself_after_a_failure(scratch, undisturbed):
     """The end of MPI waited there for ever for the failed ranks."""
-    said = goes_on(run(scratch, 5, "4:1:computes", *(f"0:{rank}:leaves" for rank in range(5)), SPARES=3), undisturbed, 2)
+    said = goes_on(
+        run(scratch, 5, "4:1:computes", *(f"0:{rank}:leaves" for rank in range(5)), SPARES=3), undisturbed, 2
+    )
     assert len(said.of("not")) == 2, said.output
 
 
@@ -479,7 +486,9 @@ def test_a_program_that_saves_its_end_itself_starts_again_there(scratch):
     for begins, ends in (0, 3), (3, 5):
         with mainstay.open(scratch / "space", every_steps=100) as session:
             field = numpy.zeros(3)
-            assert list(steps_of(session, field, ends, lambda laid: laid.protect("field", field))) == list(range(begins, ends))
+            assert list(steps_of(session, field, ends, lambda laid: laid.protect("field", field))) == list(
+                range(begins, ends)
+            )
             session.checkpoint()
 
 

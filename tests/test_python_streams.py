@@ -118,7 +118,13 @@ def test_programs_that_write_to_files_write_to_streams(session, scratch):
 def test_files_seek_tell_and_know_what_they_are(session):
     session.begin(ROOM)
     with session.open("a", "wb") as file:
-        assert (file.name, file.mode, file.readable(), file.writable(), file.seekable()) == ("a", "wb", False, True, True)
+        assert (file.name, file.mode, file.readable(), file.writable(), file.seekable()) == (
+            "a",
+            "wb",
+            False,
+            True,
+            True,
+        )
         file.write(b"0123456789")
         assert file.tell() == 10 and file.seek(-4, io.SEEK_END) == 6
         file.write(b"AB")
@@ -137,7 +143,13 @@ def test_files_seek_tell_and_know_what_they_are(session):
     session.open("empty", "wb").close()
     come_back(session)
     with session.open("a") as file:
-        assert (file.name, file.mode, file.readable(), file.writable(), file.seekable()) == ("a", "rb", True, False, True)
+        assert (file.name, file.mode, file.readable(), file.writable(), file.seekable()) == (
+            "a",
+            "rb",
+            True,
+            False,
+            True,
+        )
         assert file.read() == b"##2345AB89\0!" and file.seek(-1, io.SEEK_END) == 11 and file.read(5) == b"!"
         assert file.seek(2) == 2 and file.read(3) == b"234" and file.tell() == 5 and file.peek(1)[:1] == b"5"
         with pytest.raises(io.UnsupportedOperation):

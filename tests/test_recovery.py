@@ -43,7 +43,9 @@ def test_a_rank_is_lost(recovering, how, loop):
 @ONE
 def test_a_layout_allocates_anew(recovering, how):
     """mainstay_alloc refused the name of its earlier memory, and the job ended at its first failure."""
-    recovering.goes_on("kill:1@step,4", "kill:0@step,6", given={"ALLOC": 1}, **(how | {"spares": 2} if how is SPARE else how))
+    recovering.goes_on(
+        "kill:1@step,4", "kill:0@step,6", given={"ALLOC": 1}, **(how | {"spares": 2} if how is SPARE else how)
+    )
 
 
 @pytest.mark.parametrize("loop", ["run", *rarely("whole")])
@@ -162,8 +164,12 @@ def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkey
     monkeypatch.setattr("recovering.LIMIT_S", 20)
     with pytest.raises(TimeoutError) as hangs:
         recovering.run("kill:1@step,4", "stop:2@step,4", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=1, spares=2)
-    told = re.findall(r"mainstay: for \d+ s the others have waited for process (\d+) to take part", str(hangs.value), re.M)
-    assert len(told) == 1 and re.search(rf"^--- process {told[0]}:[^\n]*\nState:\s+[Tt] ", str(hangs.value), re.M), hangs.value
+    told = re.findall(
+        r"mainstay: for \d+ s the others have waited for process (\d+) to take part", str(hangs.value), re.M
+    )
+    assert len(told) == 1 and re.search(rf"^--- process {told[0]}:[^\n]*\nState:\s+[Tt] ", str(hangs.value), re.M), (
+        hangs.value
+    )
 
 
 @ONE
@@ -274,7 +280,9 @@ def test_processes_that_were_started_are_killed_again_and_again(recovering, loop
     """Another process replaces a killed one that was started, or all others wait for it."""
     for seed in range(CAMPAIGN_JOBS // 5):
         chance = random.Random(f"started {loop} {seed}")
-        deaths = [f"kill:{chance.choice([0, 1, 1])}@{chance.choice(['step', 'receive'])},{3 * at}" for at in range(1, 5)]
+        deaths = [
+            f"kill:{chance.choice([0, 1, 1])}@{chance.choice(['step', 'receive'])},{3 * at}" for at in range(1, 5)
+        ]
         recovering.goes_on(*deaths, loop=loop, steps=15, **SPAWN)
 
 
@@ -283,7 +291,9 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
         job = Recovering(scratch, nodes, MPICH)
         said = job.run("kill:1@step,4", spares=1, restarts=1)
         assert said.status == 0 and said.starts == 2 and said.died == 1, said.output
-        assert re.search("mainstay: the job cannot go on by itself when ranks fail: MPICH ends it", said.output), said.output
+        assert re.search("mainstay: the job cannot go on by itself when ranks fail: MPICH ends it", said.output), (
+            said.output
+        )
         assert said.result.endswith(" after 8 steps\n"), said.output
 
 
@@ -291,6 +301,7 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
 @BOTH
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
     """Other ranks wait for the dying one in messages of the program's own communicator."""
+
     def words(space):
         return [*jacobi3d(scratch / space, 12000, 100), "--out", scratch / "field"]
 

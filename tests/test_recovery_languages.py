@@ -34,7 +34,9 @@ def on_a_ring(cells):
     return sum(field)
 
 
-@pytest.mark.parametrize(("how", "ranks"), [({"spares": 1}, RANKS), *rarely(({"way": "shrink"}, RANKS - 1))], ids=["replace", "shrink"])
+@pytest.mark.parametrize(
+    ("how", "ranks"), [({"spares": 1}, RANKS), *rarely(({"way": "shrink"}, RANKS - 1))], ids=["replace", "shrink"]
+)
 def test_cxx(scratch, how, ranks):
     program = build_cxx("recovery.cpp", "recovery-cxx", mpi=OPENMPI)
     with pool_directory() as nodes:

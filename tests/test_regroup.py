@@ -35,7 +35,14 @@ def regroup(scratch, ranks, *arguments, mpi=SURVIVING, left, unneeded=0):
 
 def test_those_that_are_left_come_out_of_what_they_wait_in_and_go_on(scratch):
     """Down to one rank, rank 0 among the dead and two at once; after each, messages of before do not arrive."""
-    steps = ["kill:2@receive", "kill:0@adopted", "abort:1@table", "kill:3@collective", "kill:1@working", "kill:1,0@receive"]
+    steps = [
+        "kill:2@receive",
+        "kill:0@adopted",
+        "abort:1@table",
+        "kill:3@collective",
+        "kill:1@working",
+        "kill:1,0@receive",
+    ]
     regroup(scratch, 8, "shrink", 0, *steps, left=1)
 
 
@@ -82,7 +89,9 @@ def test_process_that_dies_while_it_starts_is_replaced_too(scratch, way):
 
 
 def test_processes_are_started_in_vain_three_times(scratch):
-    _, output = run(3, [build_c(["regroup.c"], "regroup"), "replace", 0, "kill:1@receive+doomed:9@x"], scratch, mpi=SURVIVING)
+    _, output = run(
+        3, [build_c(["regroup.c"], "regroup"), "replace", 0, "kill:1@receive+doomed:9@x"], scratch, mpi=SURVIVING
+    )
     refused = output.count("no process could be started in place of a failed one")
     # A rank whose replacement dies while MPI connects to it ends, because MPI would wait for ever.
     ended = output.count("a replacement process has ended before it came into the job")
@@ -100,7 +109,9 @@ def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
 def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     """Stopped, or gone without a word to MPI. It would write into files that are another's by then, and mpiexec would wait
     for it."""
-    unless_mpi_crashes(lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3))
+    unless_mpi_crashes(
+        lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3)
+    )
 
 
 def test_mpi_that_does_not_survive_says_so_once_and_spares_wait(mpi, scratch):

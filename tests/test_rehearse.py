@@ -46,7 +46,9 @@ with mainstay.open(sys.argv[1], every_steps=int(sys.argv[2])) as session, open("
 
 def rehearse(scratch, *words):
     command = [MAINSTAY, "rehearse", *map(str, words)]
-    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=LIMIT_S, env=OPENMPI.environment(scratch))
+    done = subprocess.run(
+        command, cwd=scratch, capture_output=True, text=True, timeout=LIMIT_S, env=OPENMPI.environment(scratch)
+    )
     return done.returncode, done.stdout + done.stderr
 
 

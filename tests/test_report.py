@@ -108,11 +108,14 @@ def test_starts_that_were_killed_are_told_as_what_they_were(tmp_path):
     """Five starts were reported as one that had ended in order."""
     space = tmp_path / "space"
     job = [sys.executable, "-c", KILLED, space]
-    ran = subprocess.run([MAINSTAY, "run", "--restarts", "1", "--", *job], capture_output=True, text=True, timeout=LIMIT_S)
+    ran = subprocess.run(
+        [MAINSTAY, "run", "--restarts", "1", "--", *job], capture_output=True, text=True, timeout=LIMIT_S
+    )
     page = subprocess.run([MAINSTAY, "report", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert page.count("did not end in order: killed by SIGKILL") == 2, ran.stderr + page
     assert "The last job did not end in order" in page and "0 ms" not in page, page
     stands = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert re.fullmatch(
-        r"space   \S+: not ended in order: it died or was stopped\nsaved   revision 2, step 7, .* ago; older: 1\n", stands
+        r"space   \S+: not ended in order: it died or was stopped\nsaved   revision 2, step 7, .* ago; older: 1\n",
+        stands,
     )

@@ -50,7 +50,9 @@ def test_a_job_makes_a_file_for_each_node(job, scratch):
 def test_what_was_reserved_for_nodes_serves_others(job, scratch):
     space = scratch / "space"
     per_node = ["--per", "node", "--ranks-per-node", "2"]
-    subprocess.check_call([MAINSTAY, "reserve", space, "--ranks", str(RANKS), "--per-rank", "1MiB", *per_node], timeout=LIMIT_S)
+    subprocess.check_call(
+        [MAINSTAY, "reserve", space, "--ranks", str(RANKS), "--per-rank", "1MiB", *per_node], timeout=LIMIT_S
+    )
     reserved = layouts(space)
     assert sorted(reserved.values()) == [[0, 1], [2, 3]], reserved
     job("$((RANK % 2))", "set:per=node", "open", "save:1", "wait", "save:2", "wait", "close")

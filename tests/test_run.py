@@ -97,7 +97,12 @@ def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
                 restored.append(int(match[2]))
             # Each start saves a revision before its rank dies: after two starts without one, the command gives up.
             due = 400 + (restored[-1] if restored else 0)
-            if (match := re.match(r"step (\d+)$", line)) and int(match[1]) >= due and killed < 2 and killed == len(restored):
+            if (
+                (match := re.match(r"step (\d+)$", line))
+                and int(match[1]) >= due
+                and killed < 2
+                and killed == len(restored)
+            ):
                 kill_rank(running.process.pid, killed + 1, mpi)
                 killed += 1
         status, output = running.end()
@@ -176,8 +181,12 @@ def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
     assert status == 9, output
     assert "mainstay: giving up after 2 restarts at revision 3 (lineage 3)" in output
     (told,) = re.findall("mainstay: summary: (3 starts and 2 restarts in .*)", output)
-    assert re.fullmatch(r".* in \S+ \S+; lost \S+ \S+: \S+ \S+ of work after the last revision, \S+ \S+ between starts", told)
-    assert re.search(r"mainstay: summary: revision 3 \(lineage 3\) of .*/space, saved \S+ s ago, is the newest$", output, re.M)
+    assert re.fullmatch(
+        r".* in \S+ \S+; lost \S+ \S+: \S+ \S+ of work after the last revision, \S+ \S+ between starts", told
+    )
+    assert re.search(
+        r"mainstay: summary: revision 3 \(lineage 3\) of .*/space, saved \S+ s ago, is the newest$", output, re.M
+    )
     inside = r"mainstay: summary: inside Mainstay \S+ \S+(?:, \S+ % of the time)? \(3 checkpoints \S+ \S+, 2 restores \S+ \S+\)"
     assert re.search(inside, output), output
     assert count.read_text() == "\n" * 3
@@ -192,7 +201,9 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
     assert status == RUN_AGAIN and starts(output) == before, output
     assert "mainstay: the job ended after SIGTERM" in output
     # It was killed, and had no time to journal its checkpoints.
-    assert re.search(r"mainstay: summary: inside Mainstay \S+ \S+(?:, \S+ % of the time)? \(\d+ checkpoints? \S+ \S+\), in", output), output
+    assert re.search(
+        r"mainstay: summary: inside Mainstay \S+ \S+(?:, \S+ % of the time)? \(\d+ checkpoints? \S+ \S+\), in", output
+    ), output
     # The interrupted run saved no more: repeated runs would make no progress.
     with Run("--space", tmp_path / "space", *shell("echo ready; exec sleep 250")) as running:
         running.until("^ready$")
@@ -208,7 +219,11 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
     "script, expected, words",
     [
         ("exit 0", 0, ["start 1"]),
-        ("exit 7", GAVE_UP, ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"]),
+        (
+            "exit 7",
+            GAVE_UP,
+            ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"],
+        ),
         ("kill -KILL $$", GAVE_UP, ["start 1 failed: killed by SIGKILL", "giving up"]),
         ("exit 134", GAVE_UP, ["start 1 failed: exit status 134, SIGABRT"]),
     ],

@@ -78,7 +78,9 @@ def test_only_an_option_goes_before_the_settings(launcher, monkeypatch, tmp_path
     _, output = run("--in-job", *job)
     assert launched(output)[1] == ["shrink 0"], output
     status, output = run("--in-job", "--spares", 1, *job)
-    assert status == 2 and 'the setting recovery = "shrink" goes on with fewer ranks and needs no spare ranks' in output, output
+    assert (
+        status == 2 and 'the setting recovery = "shrink" goes on with fewer ranks and needs no spare ranks' in output
+    ), output
     monkeypatch.setenv("MAINSTAY_SPARES", "1")
     _, output = run("--in-job", "--recovery", "replace", *job)
     assert launched(output) == ([f"-n 4 {ULFM} {FORWARD} ./a"], ["replace 1"]), output
@@ -130,7 +132,10 @@ def test_where_the_mpi_cannot_it_says_so_and_starts_again(launcher, version, why
     command = [launcher(version, status=3), "-n", 4, "./a"]
     status, output = run("--in-job", "--spares", 1, "--restarts", 1, "--", *command)
     assert status == 3, output
-    assert re.search(f"mainstay: the job cannot go on by itself when ranks fail: .*{why}.*; after a failure it is started again instead", output)
+    assert re.search(
+        f"mainstay: the job cannot go on by itself when ranks fail: .*{why}.*; after a failure it is started again instead",
+        output,
+    )
     assert launched(output) == (["-n 4 ./a"] * 2, ["none none"] * 2), output
 
 
@@ -156,7 +161,10 @@ def test_what_the_job_says_counts(launcher, status, tmp_path):
     command = ["--", launcher(tells=[*opened, *recovered, f"closed {space}"], status=status), "-n", 4, "./a"]
     ended, output = run("--in-job", *command)
     assert ended == 0 and output.count("mainstay: start ") == 1, output
-    assert output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s (a spare took its place; ") == 1, output
+    assert (
+        output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s (a spare took its place; ")
+        == 1
+    ), output
     # Counted by its reports, because there is no journal.
     assert "mainstay: summary: inside Mainstay 120 ms" in output and "(1 recovery 120 ms)" in output, output
     # Recovered once, and then ended with the job.
@@ -190,7 +198,10 @@ FIRST_OPENED, AGAIN_OPENED, CLOSED = "opened /s", "opened /s", "closed /s"
 def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tells, killed, status):
     """Open MPI's launcher then ends with status 0, because it must go on without them; it reports them separately."""
     path = launcher(tells=tells, status=0)
-    lines = "".join(f"[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,{rank}] state ABORTED BY SIGNAL\\n" for rank in killed)
+    lines = "".join(
+        f"[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,{rank}] state ABORTED BY SIGNAL\\n"
+        for rank in killed
+    )
     words = f"printf '{lines}[n:1] of its own\\n' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\n"
     path.write_text(path.read_text().replace("exit 0\n", f"{words}exit 0\n"))
     ended, output = run("--in-job", "--restarts", 0, "--", path, "-n", 4, "./a")
@@ -222,7 +233,7 @@ def job(mpi, tmp_path, monkeypatch):
         node = f"r=${{PMIX_RANK-$PMI_RANK}}; mkdir -p {pools}/$r; MAINSTAY_NODE=$r MAINSTAY_POOL_DIRECTORY={pools}/$r"
 
         def command(space, *kills, options=()):
-            words = f'{node} exec {program} {tmp_path / space} {STEPS} {tmp_path / f"{space}.gate"} {" ".join(kills)}'
+            words = f"{node} exec {program} {tmp_path / space} {STEPS} {tmp_path / f'{space}.gate'} {' '.join(kills)}"
             variables = [f"{name}={value}" for name, value in mpi.variables]
             return ["--", "env", *variables, mpi.command("mpiexec"), "-n", RANKS, *options, "sh", "-c", words]
 
@@ -271,7 +282,9 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
     assert recovery["ranks_before"] == recovery["ranks"] == RANKS
     parts = [recovery[name] for name in ("regroup_ns", "open_ns", "state_ns", "copies_ns")]
     assert all(part > 0 for part in parts) and sum(parts) <= recovery["total_ns"], recovery
-    page = subprocess.run([MAINSTAY, "report", tmp_path / "space"], capture_output=True, text=True, timeout=LIMIT_S).stdout
+    page = subprocess.run(
+        [MAINSTAY, "report", tmp_path / "space"], capture_output=True, text=True, timeout=LIMIT_S
+    ).stdout
     assert "rank 2 failed; replaced by a spare" in page
 
 
@@ -297,7 +310,9 @@ def test_what_is_whole_in_the_space_alone_is_gone_back_to(mpi, job, calm, tmp_pa
         (tmp_path / "space.gate.20").touch()
         status, output = running.end()
     assert status == 0 and hashes(output) == [calm], output
-    assert "rank 0 failed; the job went on from revision 4 after" in output and output.count("mainstay: start ") == 1, output
+    assert "rank 0 failed; the job went on from revision 4 after" in output and output.count("mainstay: start ") == 1, (
+        output
+    )
 
 
 def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, calm, tmp_path):
@@ -327,7 +342,9 @@ def test_a_job_whose_ranks_all_crash_before_they_open_a_session_is_started_again
         pytest.skip("MPICH ends the job")
     *command, words = job("space", "all@33")
     # In the first start, and in the one after step 33: the first rank kills all processes once they exist.
-    crash = f'n=0; [ -e {tmp_path}/space.gate.0.33 ] && n=1; here={tmp_path}/crash.$n; mkdir -p $here; ' + """
+    crash = (
+        f"n=0; [ -e {tmp_path}/space.gate.0.33 ] && n=1; here={tmp_path}/crash.$n; mkdir -p $here; "
+        + """
         if [ ! -e $here/over ]; then
             echo $$ > $here/written.$PMIX_RANK && mv $here/written.$PMIX_RANK $here/$PMIX_RANK
             while :; do
@@ -336,6 +353,7 @@ def test_a_job_whose_ranks_all_crash_before_they_open_a_session_is_started_again
             done
         fi
     """.replace("PROCESSES", str(RANKS + 1)).replace("WAY", way)
+    )
     status, output = run("--in-job", "--spares", 1, "--restarts", 3, *command, f"{crash} {words}")
     assert status == 0 and hashes(output) == [calm], output
     all_killed = "failed: exit status 0, but ranks 0, 1, 2, 3 and 4 were killed by a signal"

@@ -66,7 +66,9 @@ def hashes(output):
 def places(output, start):
     """The node of each rank in a start. A start with a launcher that failed before its ranks ran does not count."""
     starts = re.split(r"^mainstay: start \d+: .*$", output, flags=re.M)[1:]
-    ran = [found for part in starts if (found := re.findall(r"rank (\d) on (n\d)", part))]  # several may come in one line
+    ran = [
+        found for part in starts if (found := re.findall(r"rank (\d) on (n\d)", part))
+    ]  # several may come in one line
     found = dict(ran[start - 1])
     assert sorted(found) == [str(rank) for rank in range(RANKS)], output
     return [found[str(rank)] for rank in range(RANKS)]
@@ -102,7 +104,10 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, m
     assert "n3 replaces n2" in said(output)
     came, reached = {
         2: ("30", f"going on from revision 3 (lineage 1) of {job.scratch}/space{in_memory('revision 2 (lineage 1)')}"),
-        1: ("20", f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"),
+        1: (
+            "20",
+            f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)",
+        ),
     }[copies]
     assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", came], output
     assert reached in said(output), output
@@ -314,7 +319,17 @@ def test_a_start_has_as_many_ranks_as_there_are_slots_where_fewer_are_enough(lau
 def test_a_dry_run_starts_nothing(launcher, scratch):
     (scratch / "b.lost").touch()
     status, output = run(
-        "--dry-run", "--hosts", "a:2,b:2", "--spares", "s:2", *reach(scratch), "--", launcher("exit 9"), "-n", 4, "program"
+        "--dry-run",
+        "--hosts",
+        "a:2,b:2",
+        "--spares",
+        "s:2",
+        *reach(scratch),
+        "--",
+        launcher("exit 9"),
+        "-n",
+        4,
+        "program",
     )
     assert status == 0 and not told(output), output
     assert said(output)[-2:] == ["s replaces b", f"start 1: {scratch}/mpiexec -hosts a:2,s:2 -n 4 program"]
@@ -323,12 +338,15 @@ def test_a_dry_run_starts_nothing(launcher, scratch):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--hosts", "a:x", "--", "MPIEXEC", "p"], "--hosts: a has \"x\" slots"),
+        (["--hosts", "a:x", "--", "MPIEXEC", "p"], '--hosts: a has "x" slots'),
         (["--hosts", "a", "--spares", ",", "--", "MPIEXEC", "p"], "--spares: it names no host"),
         (["--hosts", "a", "--", "true"], "the command names no launcher"),
         (["--hosts", "a", "--", "MPIEXEC", "-hosts", "b", "p"], "the command itself places its ranks (-hosts)"),
         (["--hosts", "a", "--ranks", 2, "--", "MPIEXEC", "-n", 3, "p"], "--ranks 2 conflicts with 3 in the command"),
-        (["--hosts", "a", "--ranks-at-least", 3, "--", "MPIEXEC", "-n", 2, "p"], "--ranks-at-least 3 is more than the 2 ranks of a start"),
+        (
+            ["--hosts", "a", "--ranks-at-least", 3, "--", "MPIEXEC", "-n", 2, "p"],
+            "--ranks-at-least 3 is more than the 2 ranks of a start",
+        ),
         (["--hosts", "a", "--hostfile", "b", "--", "MPIEXEC", "p"], "cannot be used with"),
         (["--hosts", "a", "--reach", "true", "--", "MPIEXEC", "p"], "it lacks {host}"),
         (["--spares", "a", "--", "MPIEXEC", "p"], "give those with --hosts"),

@@ -71,7 +71,13 @@ def test_a_program_can_ask_for_what_is_the_default(job, scratch):
 
 @pytest.mark.parametrize("stage", [3, 4])
 def test_a_program_can_ask_for_a_buffer_of_the_node_or_of_the_rank(job, stage):
-    portion, _ = job(f"set:stage={stage}", "set:small_bytes=1", "set:threshold_bytes=4096", "set:buffer_bytes=8192", "set:flush_seconds=0.5")
+    portion, _ = job(
+        f"set:stage={stage}",
+        "set:small_bytes=1",
+        "set:threshold_bytes=4096",
+        "set:buffer_bytes=8192",
+        "set:flush_seconds=0.5",
+    )
     assert portion > 0
 
 

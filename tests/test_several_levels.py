@@ -121,7 +121,13 @@ def test_options_in_python(scratch, pools):
     shutil.rmtree(next(pools.glob(OF_A_SPACE)))
     refused = job(9)
     assert refused.returncode == 1 and refused.stdout == "", refused
-    for word in ("OutOfSight", str(scratch / "disk"), "revision 8 is there", "revision 6 is left", 'disk_lost = "accepted"'):
+    for word in (
+        "OutOfSight",
+        str(scratch / "disk"),
+        "revision 8 is there",
+        "revision 6 is left",
+        'disk_lost = "accepted"',
+    ):
         assert word in refused.stderr, refused
     again = job(9, program=PROGRAM.replace("keep=2)", 'keep=2, disk_lost="accepted")'))
     assert again.returncode == 0 and again.stdout == "6 6.0\n", again
@@ -236,7 +242,7 @@ def test_what_levels_cannot_be(scratch, pools):
     made.symlink_to(scratch)
     assert "not a directory of this user alone" in refused(memory=str(given))
     made.unlink()
-    for said in ["", "id = \"../../x\"\nlineage = 1\n", "id = \"" + 32 * "0" + "\"\nlineage = -1\n", 5000 * "x"]:
+    for said in ["", 'id = "../../x"\nlineage = 1\n', 'id = "' + 32 * "0" + '"\nlineage = -1\n', 5000 * "x"]:
         for name in ("levels", "levels.copy"):
             (scratch / "space" / name).write_text(said)
         assert "does not name the levels of the space" in refused(memory=str(given)), said

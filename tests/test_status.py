@@ -66,7 +66,9 @@ def status(space, code=0):
 
 
 def newest(document):
-    return {level["level"]: next((saved["revision"] for saved in level["complete"]), None) for level in document["levels"]}
+    return {
+        level["level"]: next((saved["revision"] for saved in level["complete"]), None) for level in document["levels"]
+    }
 
 
 def losses(document):
@@ -91,7 +93,9 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
         document = status(space)
         assert newest(document) == {"memory": 3, "space": 2}
         assert document["in_use"] and not document["job"]["ended"] and document["alarms"] == []
-        nodes = [[node["name"], [tuple(ranks.values()) for ranks in node["ranks"]]] for node in document["job"]["nodes"]]
+        nodes = [
+            [node["name"], [tuple(ranks.values()) for ranks in node["ranks"]]] for node in document["job"]["nodes"]
+        ]
         assert nodes == [["0", [(0, 1), (2, 3)]], ["1", [(1, 2), (3, 4)]]]
         of_node = (2, "space")
         assert losses(document) == {"processes": (3, "memory"), "0": of_node, "1": of_node, "all_nodes": of_node}
@@ -192,7 +196,9 @@ def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypat
         assert subprocess.run(words, stdout=subprocess.DEVNULL, timeout=LIMIT_S).returncode == ALARM
         assert f'mainstay_alarm{{space="{space}"}} 1\n' in prometheus.read_text()
         shouted = [line for line in running.other if "saving fails" in line]
-        assert len(shouted) == 2 and "did not get 2 revisions in a row" in shouted[0] and " 4 " in shouted[1], running.other
+        assert len(shouted) == 2 and "did not get 2 revisions in a row" in shouted[0] and " 4 " in shouted[1], (
+            running.other
+        )
     assert bool(list(pools.glob("mainstay-level-*/status"))) == (lies == "in memory")
     if lies == "in memory":
         (space / "status.unfinished").rmdir()

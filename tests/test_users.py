@@ -331,7 +331,9 @@ def holding(faults, space, user):
 
 
 def snapshot(folder):
-    return {path.name: (path.lstat().st_mode, path.read_bytes() if path.is_file() else None) for path in folder.iterdir()}
+    return {
+        path.name: (path.lstat().st_mode, path.read_bytes() if path.is_file() else None) for path in folder.iterdir()
+    }
 
 
 def test_a_pool_is_its_users_alone(faults, home, pools):

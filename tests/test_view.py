@@ -139,7 +139,10 @@ def test_a_view_by_relative_names_moves_with_its_space(saved, scratch):
     file = away / "views" / "out.h5"
     # HDF5 looks at it when it starts.
     told = {**os.environ, "HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
-    for path, expected in [("/shard/0002/temperature", saved[1][2, "temperature"]), ("/temperature", whole(file, saved[1]))]:
+    for path, expected in [
+        ("/shard/0002/temperature", saved[1][2, "temperature"]),
+        ("/temperature", whole(file, saved[1])),
+    ]:
         assert dumped(file, path, scratch, cwd="/", env=told) == expected.tobytes()
         script = "import h5py, sys; sys.stdout.buffer.write(h5py.File(sys.argv[1])[sys.argv[2]][()].tobytes())"
         done = subprocess.run(

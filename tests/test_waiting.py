@@ -73,7 +73,13 @@ def while_waiting(count, faults, shim, scratch, ranks, late, waiting):
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
         # No sync of that rank returns before the file `held` is gone.
-        shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_RANK": late, "INJECT_WHEN": held, "INJECT_SPACE": space}
+        shim = {
+            "LD_PRELOAD": shim,
+            "INJECT": "sync:hold",
+            "INJECT_RANK": late,
+            "INJECT_WHEN": held,
+            "INJECT_SPACE": space,
+        }
         variables = [f"{name}={value}" for name, value in {**shim, "MAINSTAY_POOL_DIRECTORY": pools}.items()]
         commands = ["open", "save:1", "wait", f"make:{held}", "save:2", "pause", "wait", "close"]
         with Paused(ranks, ["env", *variables, faults, space, *commands], scratch) as job:

@@ -56,14 +56,18 @@ def for_others():
         pytest.skip("`make wheel` was not run")
     wheel = only("dist", "make wheel")
     sources = said(["git", "ls-files", "-z", *CRATES], cwd=ROOT).split("\0")
-    if any((ROOT / name).stat().st_mtime > wheel.stat().st_mtime for name in sources if name and (ROOT / name).exists()):
+    if any(
+        (ROOT / name).stat().st_mtime > wheel.stat().st_mtime for name in sources if name and (ROOT / name).exists()
+    ):
         pytest.skip("`make wheel` was run before what is here now")
     return wheel
 
 
 @pytest.fixture(scope="module", params=["make python", "make wheel"])
 def wheel(request):
-    return request.getfixturevalue("for_others") if request.param == "make wheel" else only("target/python", "make python")
+    return (
+        request.getfixturevalue("for_others") if request.param == "make wheel" else only("target/python", "make python")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +167,13 @@ def test_all_tell_one_version(wheel, home):
     assert f'#define MAINSTAY_VERSION "{version}"\n' in header
     assert f"#define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})\n" in header
     assert f"\nVersion: {version}\n" in (home / "lib" / "pkgconfig" / "mainstay.pc").read_text()
-    assert f"set(PACKAGE_VERSION {version})\n" in (home / "lib" / "cmake" / "mainstay" / "mainstay-config-version.cmake").read_text()
-    dynamic = said(["readelf", "--dynamic", home / "lib" / f"libmainstay.so.{major}"], env={**os.environ, "LC_ALL": "C"})
+    assert (
+        f"set(PACKAGE_VERSION {version})\n"
+        in (home / "lib" / "cmake" / "mainstay" / "mainstay-config-version.cmake").read_text()
+    )
+    dynamic = said(
+        ["readelf", "--dynamic", home / "lib" / f"libmainstay.so.{major}"], env={**os.environ, "LC_ALL": "C"}
+    )
     assert f"[libmainstay.so.{major}]" in dynamic
     crates = [*ROOT.glob("*/Cargo.toml")]
     assert len(crates) == 5 and all("\nversion.workspace = true\n" in path.read_text() for path in crates)

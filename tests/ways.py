@@ -23,7 +23,9 @@ def spread(way, command):
 
 def rarely(*values):
     """Values of a parameter that the campaign alone has; one of several parameters together is a tuple."""
-    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.campaign) for value in values]
+    return [
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.campaign) for value in values
+    ]
 
 
 def in_turn(*values):

@@ -53,7 +53,9 @@ def flowing(text):
 
 
 def c_page():
-    sources = [ROOT / "capi" / name for name in ("include/mainstay.h", "mpi/mainstay_mpi.h", "include/mainstay_objects.h")]
+    sources = [
+        ROOT / "capi" / name for name in ("include/mainstay.h", "mpi/mainstay_mpi.h", "include/mainstay_objects.h")
+    ]
     core, mpi, objects = (list(c_entries(path.read_text())) for path in sources)
     is_open = lambda entry: entry.name == "mainstay_open_mpi"  # noqa: E731
     core += [entry for entry in mpi if is_open(entry)]
@@ -121,7 +123,7 @@ def upper(text):
 def cxx_page():
     source = (ROOT / "capi" / "include" / "mainstay.hpp").read_text()
     source = source[source.index("namespace mainstay {") :]
-    source = re.sub(r"^namespace detail \{\n.*?^\}  // namespace detail\n", "", source, flags=re.M | re.S)
+    source = re.sub(r"^namespace detail \{\n.*?^\}\s+// namespace detail\n", "", source, flags=re.M | re.S)
     source += (ROOT / "capi" / "mpi" / "mainstay_mpi.hpp").read_text()
     sections = []
     bodies = dict(re.findall(r"^(?:template <.*> )?(?:class|struct) (\w+)[^{\n]*\{\n(.*?)^\};", source, re.M | re.S))
@@ -150,7 +152,10 @@ def cxx_members(body):
 
 def fortran_page():
     sections = []
-    for file, types in (("mainstay.f90", ("mainstay_session", "mainstay_options")), ("mainstay_reader.f90", ("mainstay_reader",))):
+    for file, types in (
+        ("mainstay.f90", ("mainstay_session", "mainstay_options")),
+        ("mainstay_reader.f90", ("mainstay_reader",)),
+    ):
         source = (ROOT / "capi" / "fortran" / file).read_text()
         procedures = {entry.name: entry for entry in fortran_procedures(source)}
         for kind in types:
@@ -208,7 +213,11 @@ def python_page():
     import mainstay
     from mainstay import objects, pfs
 
-    free = [python_entry(name, getattr(mainstay, name)) for name in sorted(mainstay.__all__) if callable(getattr(mainstay, name))]
+    free = [
+        python_entry(name, getattr(mainstay, name))
+        for name in sorted(mainstay.__all__)
+        if callable(getattr(mainstay, name))
+    ]
     classes = [name for name in sorted(mainstay.__all__) if inspect.isclass(getattr(mainstay, name))]
     errors = [name for name in classes if issubclass(getattr(mainstay, name), BaseException)]
     calls = [entry for entry in free if entry.name.removesuffix("()") not in classes]
@@ -216,7 +225,12 @@ def python_page():
     sections += [(name, list(python_members(getattr(mainstay, name)))) for name in classes if name not in errors]
     sections.append(("Errors", [python_entry(name, getattr(mainstay, name)) for name in errors]))
     for module in (objects, pfs):
-        sections.append((module.__name__, [Entry(module.__name__, f"from mainstay import {module.__name__[9:]}", flowing(module.__doc__ or ""))]))
+        sections.append(
+            (
+                module.__name__,
+                [Entry(module.__name__, f"from mainstay import {module.__name__[9:]}", flowing(module.__doc__ or ""))],
+            )
+        )
         for name in module.__all__:
             value = getattr(module, name)
             members = list(python_members(value)) if inspect.isclass(value) else [python_entry(name, value)]

@@ -16,7 +16,9 @@ def opening(path):
     """The text that a file of tests opens with."""
     if path.suffix == ".py":
         return ast.get_docstring(ast.parse(path.read_text())) or ""
-    return "\n".join(line.removeprefix("//!").strip() for line in path.read_text().splitlines() if line.startswith("//!"))
+    return "\n".join(
+        line.removeprefix("//!").strip() for line in path.read_text().splitlines() if line.startswith("//!")
+    )
 
 
 def row(path, folder):

@@ -46,7 +46,9 @@ def main():
     (wheel,) = sys.argv[1:]
     lines, files = excess(wheel)
     if lines or not files or not promised(wheel):
-        sys.exit("\n".join([f"{wheel} would not run wherever its name says, with {files} programs and libraries", *lines]))
+        sys.exit(
+            "\n".join([f"{wheel} would not run wherever its name says, with {files} programs and libraries", *lines])
+        )
     print(f"{wheel}: {files} programs and libraries, for glibc {'.'.join(map(str, promised(wheel)))} and newer")
 
 

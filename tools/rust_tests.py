@@ -45,7 +45,9 @@ def compiled():
 def files_of(programs):
     """The tests by file: (program, folder of its package, name of the file, names of its tests)."""
     for program, root, folder in programs:
-        listed = subprocess.run([program, "--list", "--format", "terse"], capture_output=True, text=True, cwd=folder, check=True)
+        listed = subprocess.run(
+            [program, "--list", "--format", "terse"], capture_output=True, text=True, cwd=folder, check=True
+        )
         files = {}
         for test in re.findall(r"^(\S+): test$", listed.stdout, re.MULTILINE):
             file = str(root / test.split("::")[0]) if "::" in test else str(root)
@@ -57,7 +59,14 @@ def files_of(programs):
 def run_file(program, folder, file, tests, campaign):
     """Runs the tests of a file. Their output is printed in one piece at the end."""
     # Without capture: a test that crashes the process would take the reports of the others with it.
-    words = [program, "--exact", "--nocapture", f"--test-threads={THREADS}", *(["--include-ignored"] if campaign else []), *tests]
+    words = [
+        program,
+        "--exact",
+        "--nocapture",
+        f"--test-threads={THREADS}",
+        *(["--include-ignored"] if campaign else []),
+        *tests,
+    ]
     environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder)} | ({"CAMPAIGN": "1"} if campaign else {})
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         process = subprocess.Popen(words, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
@@ -94,5 +103,3 @@ def run(programs, campaign=False):
         for outcome in pool.map(lambda one: run_file(*one, campaign), files_of(programs)):
             total.add(outcome)
     return total.require_tests("tests in Rust", 0)
-
-

@@ -52,7 +52,7 @@ def set_up():
 
 
 def lints():
-    total = timed("format", check, "cargo", "fmt", "--all", "--check")
+    total = timed("format", check, sys.executable, "tools/format.py", "--check")
     total.add(timed("words", check, sys.executable, "tools/words.py"))
     total.add(timed("lints", check, *CLIPPY))
     return total
@@ -103,7 +103,9 @@ def main():
     options.add_argument("--campaign", action="store_true", help="also the long tests, with no budget")
     options.add_argument("--check", action="store_true", help="format, lints and unit tests")
     options.add_argument("--only", metavar="NAME", help="the tests of that name")
-    options.add_argument("--budgets", action="store_true", help="write tests/budgets.json anew, from the times of this run")
+    options.add_argument(
+        "--budgets", action="store_true", help="write tests/budgets.json anew, from the times of this run"
+    )
     options = options.parse_args()
     if options.only:
         total = timed(options.only, only, options.only)

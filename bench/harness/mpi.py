@@ -58,7 +58,10 @@ def converse(ranks, arguments, scratch, limit_s, told):
 
 def start(ranks, arguments, scratch, stdin, before=(), options=()):
     return subprocess.Popen(
-        [*before, *dataclasses.replace(OPENMPI, oversubscribe=options or OPENMPI.oversubscribe).mpiexec(ranks, arguments)],
+        [
+            *before,
+            *dataclasses.replace(OPENMPI, oversubscribe=options or OPENMPI.oversubscribe).mpiexec(ranks, arguments),
+        ],
         stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,

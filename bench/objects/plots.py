@@ -63,7 +63,10 @@ def draw_parts(axes, parts):
     for colour, (part, label) in zip(COLOURS, PARTS.items()):
         took = [parts[lost].get(part, 0.0) for lost in left]
         if part == "restore":  # it has those in it that the session's own restore took
-            took = [max(0.0, all_of - parts[lost].get("state", 0) - parts[lost].get("copies", 0)) for lost, all_of in zip(left, took)]
+            took = [
+                max(0.0, all_of - parts[lost].get("state", 0) - parts[lost].get("copies", 0))
+                for lost, all_of in zip(left, took)
+            ]
         axes.barh([str(lost) for lost in left], took, left=list(left.values()), color=colour, label=label)
         left = {lost: before + more for (lost, before), more in zip(left.items(), took)}
     axes.set_ylabel("ranks lost")

@@ -8,17 +8,17 @@
 #define READS_FILES_MAX 64
 
 typedef struct one_read {
-    int file;
-    size_t bytes;
-    off_t at;
+  int file;
+  size_t bytes;
+  off_t at;
 } one_read;
 
 typedef struct reads {
-    char *paths[READS_FILES_MAX];
-    int flags[READS_FILES_MAX]; /* O_DIRECT or 0 */
-    int files;
-    one_read *list;
-    size_t count, room;
+  char *paths[READS_FILES_MAX];
+  int flags[READS_FILES_MAX]; /* O_DIRECT or 0 */
+  int files;
+  one_read *list;
+  size_t count, room;
 } reads;
 
 /* From now on records the reads of this process from files below `directory`, a full path, in `into`, which is empty.

@@ -36,8 +36,14 @@ def changed_rows(case, saved, names, bytes, part, written, staged):
         rows.floor(case, LIST, saved.of(LIST, "perceived"), "s"),
         rows.floor(case, "bookkeeping_allowed", [bookkeeping_s(bytes, part)], "s"),
         rows.floor(case, "first_write_allowed", [FIRST_WRITE_S], "s"),
-        rows.row(case, "first_write_scan", beside(saved.of(SCAN, "write"), plain, dirty), "s", "first_write_allowed",
-                 [FIRST_WRITE_S]),  # fmt: skip
+        rows.row(
+            case,
+            "first_write_scan",
+            beside(saved.of(SCAN, "write"), plain, dirty),
+            "s",
+            "first_write_allowed",
+            [FIRST_WRITE_S],
+        ),  # fmt: skip
     ]
     for name in names:
         perceived, durable = saved.of(name, "perceived"), saved.of(name, "durable")
@@ -56,7 +62,9 @@ def changed_rows(case, saved, names, bytes, part, written, staged):
             book = bookkept_s(perceived, copy, scan, staged, dirty)
             first = beside(saved.of(name, "write"), plain, dirty)
             made += [
-                rows.row(case, f"{name}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
+                rows.row(
+                    case, f"{name}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1
+                ),
                 rows.row(case, f"{name}_bookkeeping_to_list", book, "s", LIST, saved.of(LIST, "perceived")),
                 rows.row(case, f"{name}_first_write", first, "s", "first_write_allowed", [FIRST_WRITE_S], 1),
             ]
@@ -96,7 +104,10 @@ def restart_rows(case, restarted, revisions):
     whole = restarted.of(WHOLE, "restored")
     made = [rows.floor(case, WHOLE, whole, "s")]
     for name in (PAGES, HASHES):
-        after, restored, bare = f"{name}_after_{revisions}", *(restarted.of(name, what) for what in ("restored", "reads"))
+        after, restored, bare = (
+            f"{name}_after_{revisions}",
+            *(restarted.of(name, what) for what in ("restored", "reads")),
+        )
         made.append(rows.row(case, after, restored, "s", WHOLE, whole, RESTORE_MAX))
         made.append(rows.floor(case, f"{name}_reads", bare, "s"))
         made.append(rows.row(case, f"{after}_to_reads", restored, "s", f"{name}_reads", bare, READS_MAX))
@@ -107,7 +118,11 @@ def snapshot_rows(case, saved, names):
     """All memory is swept right after t2. The loss of the program is the time until t2, and the longer time of the
     sweep compared with a sweep beside a plain copy."""
     copy, clone, calm = saved.of(COPY, "perceived"), saved.of(CLONE, "perceived"), saved.of(COPY, "sweep")
-    made = [rows.floor(case, COPY, copy, "s"), rows.floor(case, CLONE, clone, "s"), rows.floor(case, "sweep", calm, "s")]
+    made = [
+        rows.floor(case, COPY, copy, "s"),
+        rows.floor(case, CLONE, clone, "s"),
+        rows.floor(case, "sweep", calm, "s"),
+    ]
     for name in (CLONE, *names):
         perceived, sweep = saved.of(name, "perceived"), saved.of(name, "sweep")
         lost = [max(0, t2 + taken - least) for t2, taken, least in zip(perceived, sweep, calm)]
@@ -116,7 +131,9 @@ def snapshot_rows(case, saved, names):
             target = HUGE_MAX if is_huge and is_forced else None
             made.append(rows.row(case, name, perceived, "s", COPY, copy, target))
             made.append(rows.row(case, f"{name}_durable", saved.of(name, "durable"), "s", COPY, copy))
-        made.append(rows.row(case, f"{name}_slowdown", lost, "s", COPY, copy, SLOWDOWN_MAX if is_huge and is_forced else None))
+        made.append(
+            rows.row(case, f"{name}_slowdown", lost, "s", COPY, copy, SLOWDOWN_MAX if is_huge and is_forced else None)
+        )
         if is_forced and not is_huge:
             made.append(rows.row(case, f"{name}_to_clone", perceived, "s", CLONE, clone, CLONE_MAX))
     return made

@@ -13,29 +13,29 @@
 typedef struct side side;
 
 typedef struct kind {
-    const char *name;
-    /* Once, before the first save. */
-    void (*open)(side *side);
-    /* Returns at t2. */
-    void (*save)(side *side);
-    /* Returns when the saved data is durable, with the seconds since t1. NULL: at once. */
-    double (*wait)(side *side);
-    void (*close)(side *side);
+  const char *name;
+  /* Once, before the first save. */
+  void (*open)(side *side);
+  /* Returns at t2. */
+  void (*save)(side *side);
+  /* Returns when the saved data is durable, with the seconds since t1. NULL: at once. */
+  double (*wait)(side *side);
+  void (*close)(side *side);
 } kind;
 
 struct side {
-    const kind *kind;
-    const char *name;     /* also of its space */
-    const char *settings; /* of a session: KEY=VALUE,... */
-    const char *directory;
-    unsigned char *data; /* NULL until it is opened, if Mainstay allocates it */
-    int is_allocated; /* by Mainstay, in pages of 2 MiB */
-    size_t bytes;
-    uint64_t sum; /* of all words, saved with them */
-    const uint32_t *dirty; /* the pages that were written since the last save */
-    size_t dirty_count;
-    mainstay_session *session;
-    void *own;
+  const kind *kind;
+  const char *name;     /* also of its space */
+  const char *settings; /* of a session: KEY=VALUE,... */
+  const char *directory;
+  unsigned char *data; /* NULL until it is opened, if Mainstay allocates it */
+  int is_allocated;    /* by Mainstay, in pages of 2 MiB */
+  size_t bytes;
+  uint64_t sum;          /* of all words, saved with them */
+  const uint32_t *dirty; /* the pages that were written since the last save */
+  size_t dirty_count;
+  mainstay_session *session;
+  void *own;
 };
 
 /* Copies the written pages to memory that was touched before: the least time of a save. */

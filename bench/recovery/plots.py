@@ -62,7 +62,10 @@ def draw_parts(axes, cases):
 
 def draw_total(axes, cases):
     (lost, ranks), values = next(iter(cases.items()))
-    labels = (f"no failure,\n{values['calm_steps']:.0f} steps", f"{lost} failures,\n{values['executed_steps']:.0f} steps")
+    labels = (
+        f"no failure,\n{values['calm_steps']:.0f} steps",
+        f"{lost} failures,\n{values['executed_steps']:.0f} steps",
+    )
     axes.bar(labels, [values["calm"], values["disturbed"]], 0.5, color=COLOURS[:2])
     axes.set_ylabel("seconds in all")
     axes.set_title(f"jacobi3d on {ranks} ranks, which lose {lost} one after another (Figure 7)")

@@ -79,7 +79,9 @@ def failure_rows(case, found, spawns, ranks, heartbeat_s):
         rows.row(case, "stopped", totals["stopped"], "s", "stop_allowed", [heartbeat_s + STOPPED_S], 1),
     ]
     for way, of_way in found.items():
-        made += [rows.row(case, f"{way}_{part}", [one[part] for one in of_way], "s", way, totals[way]) for part in PARTS]
+        made += [
+            rows.row(case, f"{way}_{part}", [one[part] for one in of_way], "s", way, totals[way]) for part in PARTS
+        ]
         made.append(rows.row(case, f"{way}_to_restarted", totals[way], "s", "restarted", totals["restarted"]))
     return made
 
@@ -90,7 +92,8 @@ def lost_rows(case, ends):
     (calm, _), (disturbed, died) = ends["calm"], ends["disturbed"]
     # Rank 0 prints a line for each step. The line of the first step after a failure has another wording.
     calm_at, at = (
-        sorted(line.get("at") or line["again"] for line in lines if line.get("rank", 0) == 0) for lines in (calm, disturbed)
+        sorted(line.get("at") or line["again"] for line in lines if line.get("rank", 0) == 0)
+        for lines in (calm, disturbed)
     )
     took, calm_took = at[-1] - at[0], calm_at[-1] - calm_at[0]
     made = [
@@ -123,4 +126,3 @@ def calm_rows(case, runs):
         rows.row(case, "in_mainstay", clocked.inside(runs["ready"], *clocked.CLOCKS), "%", "in_mainstay_allowed",
                  [ALLOWED], 1),
     ]  # fmt: skip
-

@@ -46,7 +46,9 @@ def draw_times(axis, cases):
     width = 0.8 / len(ways)
     for number, way in enumerate(ways):
         at = [place + (number + 0.5) * width - 0.4 for place in range(len(cases))]
-        axis.bar(at, [of[way] / of[INCREMENTAL] for of in cases.values()], width, color=COLOURS[WAYS.index(way)], label=way)
+        axis.bar(
+            at, [of[way] / of[INCREMENTAL] for of in cases.values()], width, color=COLOURS[WAYS.index(way)], label=way
+        )
     axis.set_ylabel("time in checkpoints ÷ that of incremental")
 
 

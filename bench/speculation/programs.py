@@ -83,7 +83,9 @@ class Adi:
         return 8 * 5 * self.side**3 / (self.share * recorded.interval)
 
     def ran(self, output):
-        begun, held, took = zip(*((float(t1), 1e-3 * float(t2), 1e-3 * float(t3)) for t1, t2, t3 in DURABLE.findall(output)))
+        begun, held, took = zip(
+            *((float(t1), 1e-3 * float(t2), 1e-3 * float(t3)) for t1, t2, t3 in DURABLE.findall(output))
+        )
         assert len(took) == CHECKPOINTS[self.name], output
         between = begun[-1] - begun[LEARN] - sum(held[LEARN:-1])
         # An interval contains also the time after t2, for which the program did not wait.

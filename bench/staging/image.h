@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 typedef struct image {
-    int rank;
-    unsigned char *data; /* ordinary pages, touched */
-    size_t bytes, count;
-    size_t *pieces; /* their sizes, in order, without gaps between them */
-    uint64_t stamp; /* identifies the content of the image */
+  int rank;
+  unsigned char *data; /* ordinary pages, touched */
+  size_t bytes, count;
+  size_t *pieces; /* their sizes, in order, without gaps between them */
+  uint64_t stamp; /* identifies the content of the image */
 } image;
 
 /* Reads the sizes of the pieces from the file `path`. Each line has one size. */

@@ -76,7 +76,10 @@ def least_rows(case, saved, data_bytes, pool_bytes):
     least = [max(copy, part * disk) for copy, disk in zip(saved.perceived("copy"), saved.perceived("disk"))]
     return [
         rows.floor(case, "least", least, "s"),
-        *(rows.row(case, f"{side}_to_least", saved.perceived(side), "s", "least", least) for side in ("direct", "pool")),
+        *(
+            rows.row(case, f"{side}_to_least", saved.perceived(side), "s", "least", least)
+            for side in ("direct", "pool")
+        ),
     ]
 
 

@@ -9,13 +9,13 @@
 /* Times on the clock now(): the program goes on, and the data is durable or in the kernel. A session adds its
  * record. */
 typedef struct saved {
-    double t2, t3;
-    mainstay_record record;
+  double t2, t3;
+  mainstay_record record;
 } saved;
 
 /* Times on the same clock: after opening, and after the steps that must precede reading the image. */
 typedef struct restored {
-    double opened, rebuilt, read;
+  double opened, rebuilt, read;
 } restored;
 
 #define SPACE ".space" /* suffix of the spaces */
@@ -23,28 +23,28 @@ typedef struct restored {
 typedef struct side side;
 
 typedef struct kind {
-    const char *name;
-    /* Once, before the first save; NULL: nothing to do. */
-    void (*open)(side *side, const image *image);
-    /* Before each save, not measured; or NULL. */
-    void (*prepare)(side *side);
-    /* Called at t1. */
-    void (*save)(side *side, const image *image, saved *saved);
-    /* NULL: a restart is impossible. */
-    void (*restart)(side *side, image *image, restored *restored);
-    /* Once, after the last save; or NULL. */
-    void (*close)(side *side, const image *image);
+  const char *name;
+  /* Once, before the first save; NULL: nothing to do. */
+  void (*open)(side *side, const image *image);
+  /* Before each save, not measured; or NULL. */
+  void (*prepare)(side *side);
+  /* Called at t1. */
+  void (*save)(side *side, const image *image, saved *saved);
+  /* NULL: a restart is impossible. */
+  void (*restart)(side *side, image *image, restored *restored);
+  /* Once, after the last save; or NULL. */
+  void (*close)(side *side, const image *image);
 } kind;
 
 struct side {
-    const kind *kind;
-    const char *name;     /* also of its files */
-    const char *settings; /* of a session: KEY=VALUE,... */
-    const char *directory;
-    int rank;
-    mainstay_session *session;
-    unsigned char *buffer;
-    struct raw_file *raw;
+  const kind *kind;
+  const char *name;     /* also of its files */
+  const char *settings; /* of a session: KEY=VALUE,... */
+  const char *directory;
+  int rank;
+  mainstay_session *session;
+  unsigned char *buffer;
+  struct raw_file *raw;
 };
 
 /* A session of Mainstay with the side's settings. */

@@ -86,21 +86,32 @@ inline const char *text(const std::string &value) {
 
 /* The element type of T in a space; MAINSTAY_BYTES for types without a name there. */
 template <class T> constexpr mainstay_type code() {
-  if constexpr (std::is_enum_v<T> && !std::is_same_v<T, std::byte>) return code<std::underlying_type_t<T>>();
-  else if constexpr (std::is_same_v<T, bool>) return MAINSTAY_BOOL;
+  if constexpr (std::is_enum_v<T> && !std::is_same_v<T, std::byte>)
+    return code<std::underlying_type_t<T>>();
+  else if constexpr (std::is_same_v<T, bool>)
+    return MAINSTAY_BOOL;
   else if constexpr (std::is_integral_v<T>) {
     constexpr bool sign = std::is_signed_v<T>;
-    if constexpr (sizeof(T) == 1) return sign ? MAINSTAY_I8 : MAINSTAY_U8;
-    else if constexpr (sizeof(T) == 2) return sign ? MAINSTAY_I16 : MAINSTAY_U16;
-    else if constexpr (sizeof(T) == 4) return sign ? MAINSTAY_I32 : MAINSTAY_U32;
-    else if constexpr (sizeof(T) == 8) return sign ? MAINSTAY_I64 : MAINSTAY_U64;
-    else return MAINSTAY_BYTES;
-  }
-  else if constexpr (std::is_same_v<T, float>) return MAINSTAY_F32;
-  else if constexpr (std::is_same_v<T, double>) return MAINSTAY_F64;
-  else if constexpr (std::is_same_v<T, std::complex<float>>) return MAINSTAY_C64;
-  else if constexpr (std::is_same_v<T, std::complex<double>>) return MAINSTAY_C128;
-  else return MAINSTAY_BYTES;
+    if constexpr (sizeof(T) == 1)
+      return sign ? MAINSTAY_I8 : MAINSTAY_U8;
+    else if constexpr (sizeof(T) == 2)
+      return sign ? MAINSTAY_I16 : MAINSTAY_U16;
+    else if constexpr (sizeof(T) == 4)
+      return sign ? MAINSTAY_I32 : MAINSTAY_U32;
+    else if constexpr (sizeof(T) == 8)
+      return sign ? MAINSTAY_I64 : MAINSTAY_U64;
+    else
+      return MAINSTAY_BYTES;
+  } else if constexpr (std::is_same_v<T, float>)
+    return MAINSTAY_F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return MAINSTAY_F64;
+  else if constexpr (std::is_same_v<T, std::complex<float>>)
+    return MAINSTAY_C64;
+  else if constexpr (std::is_same_v<T, std::complex<double>>)
+    return MAINSTAY_C128;
+  else
+    return MAINSTAY_BYTES;
 }
 
 /* Element type and inner shape of T: arrays lead to their elements, other types are elements themselves. */
@@ -127,8 +138,9 @@ inline item item_of(const mainstay_item &found) {
   auto numbers = [&](const std::uint64_t *first) {
     return first ? std::vector<std::uint64_t>(first, first + found.dimensions) : std::vector<std::uint64_t>();
   };
-  return {found.name, found.kind, static_cast<mainstay_type>(found.type), found.bytes, numbers(found.shape),
-          numbers(found.global_shape), numbers(found.offset)};
+  return {found.name,           found.kind,           static_cast<mainstay_type>(found.type),
+          found.bytes,          numbers(found.shape), numbers(found.global_shape),
+          numbers(found.offset)};
 }
 
 /* Bytes of all elements of a container, which are contiguous. */
@@ -202,7 +214,7 @@ template <class T> struct is_view : std::false_type {};
 template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_type {};
 #endif
 
-}  // namespace detail
+} // namespace detail
 
 /* mainstay_options that begins with the defaults. */
 struct options : mainstay_options {
@@ -255,8 +267,12 @@ template <class T> struct heap_allocator {
   }
   void deallocate(T *memory, std::size_t) noexcept { mainstay_heap_free(memory); }
 };
-template <class T, class U> bool operator==(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return true; }
-template <class T, class U> bool operator!=(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return false; }
+template <class T, class U> bool operator==(const heap_allocator<T> &, const heap_allocator<U> &) noexcept {
+  return true;
+}
+template <class T, class U> bool operator!=(const heap_allocator<T> &, const heap_allocator<U> &) noexcept {
+  return false;
+}
 
 /* One job at work on one space; mainstay::open and mainstay::open_solo make it. You can move it, but not copy it.
  *
@@ -276,8 +292,10 @@ public:
   session &operator=(const session &) = delete;
   /* Closes. While an exception is in flight, which may be this rank's alone, it leaves. */
   ~session() {
-    if (std::uncaught_exceptions() == exceptions_) quietly_close();
-    else if (handle_) mainstay_leave(handle_);
+    if (std::uncaught_exceptions() == exceptions_)
+      quietly_close();
+    else if (handle_)
+      mainstay_leave(handle_);
   }
 
   /* A variable: a number, an enum, a plain struct, or an array or std::array of these, with any number of dimensions.
@@ -337,8 +355,8 @@ public:
     detail::check(mainstay_follow(handle_, detail::text(name), reinterpret_cast<void **>(&pointer)));
   }
   template <class T, class D> void follow(const std::string &name, std::unique_ptr<T[], D> &pointer) {
-    detail::check(mainstay_follow_call(handle_, detail::text(name),
-                                       detail::where_pointer<std::unique_ptr<T[], D>>, &pointer));
+    detail::check(
+        mainstay_follow_call(handle_, detail::text(name), detail::where_pointer<std::unique_ptr<T[], D>>, &pointer));
   }
   /* Follows the elements of a vector, which may be swapped, and grow. A restore resizes it to the saved number of
    * elements, if they have a default constructor. */
@@ -571,7 +589,8 @@ public:
   /* Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks:
    *
    *     session.run([&](mainstay::session &session) { ... session.protect("field", field); },
-   *                 [&](mainstay::session &session, std::uint64_t step) { if (step == steps) return false; ...; return true; });
+   *                 [&](mainstay::session &session, std::uint64_t step) { if (step == steps) return false; ...; return
+   * true; });
    *
    * `layout` prepares the program on the present ranks, and protects the state. `step` does a step, or returns false
    * if there is no such step any more. An exception from either ends the run, except a GROUP_FAILED. */
@@ -687,6 +706,6 @@ inline session open(const mainstay_group &group, const std::string &path,
   return session(opened);
 }
 
-}  // namespace mainstay
+} // namespace mainstay
 
 #endif /* MAINSTAY_HPP */

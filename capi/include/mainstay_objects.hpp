@@ -71,7 +71,8 @@ private:
   pup(mode how, char *memory, std::size_t room) : mode_(how), memory_(memory), room_(room) {}
 
   template <class T, class = void> struct has_pup : std::false_type {};
-  template <class T> struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
+  template <class T>
+  struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
 
   /* Whether its bytes are its whole value. */
   template <class T>
@@ -262,8 +263,10 @@ public:
     table.create = [](void *, std::uint64_t index, void **object) {
       return kept([&] {
         (void)index;
-        if constexpr (std::is_constructible_v<T, std::uint64_t>) *object = new T(index);
-        else *object = new T();
+        if constexpr (std::is_constructible_v<T, std::uint64_t>)
+          *object = new T(index);
+        else
+          *object = new T();
       });
     };
     table.destroy = [](void *, void *object) { delete static_cast<T *>(object); };
@@ -342,7 +345,8 @@ public:
 private:
   template <class T, class = void> struct receives : std::false_type {};
   template <class T>
-  struct receives<T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<contents>()))>>
+  struct receives<
+      T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<contents>()))>>
       : std::true_type {};
 
   /* No exception passes through C: the message takes another way. */
@@ -362,6 +366,6 @@ private:
   std::unique_ptr<mainstay_objects, mainstay_status (*)(mainstay_objects *)> handle_;
 };
 
-}  // namespace mainstay
+} // namespace mainstay
 
 #endif /* MAINSTAY_OBJECTS_HPP */

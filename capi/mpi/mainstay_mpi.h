@@ -173,8 +173,10 @@ MAINSTAY_SHIM int mainstay_mpi_start_send(void *context, uint32_t to, const void
   if (!started) return MPI_ERR_NO_MEM;
   started->received = -1;
   code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, MAINSTAY_MPI_STARTED, comm, &started->request);
-  if (code != MPI_SUCCESS) free(started);
-  else *message = started;
+  if (code != MPI_SUCCESS)
+    free(started);
+  else
+    *message = started;
   return mainstay_mpi_told(context, code);
 }
 
@@ -188,8 +190,10 @@ MAINSTAY_SHIM int mainstay_mpi_start_receive(void *context, uint32_t from, void 
   if (!started) return MPI_ERR_NO_MEM;
   started->received = (int)bytes;
   code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, MAINSTAY_MPI_STARTED, comm, &started->request);
-  if (code != MPI_SUCCESS) free(started);
-  else *message = started;
+  if (code != MPI_SUCCESS)
+    free(started);
+  else
+    *message = started;
   return mainstay_mpi_told(context, code);
 }
 
@@ -319,9 +323,7 @@ MAINSTAY_SHIM int mainstay_mpi_survives(void) {
   return enabled && (enabled[0] == '1' || enabled[0] == 't' || enabled[0] == 'T');
 }
 #else
-MAINSTAY_SHIM int mainstay_mpi_survives(void) {
-  return 0;
-}
+MAINSTAY_SHIM int mainstay_mpi_survives(void) { return 0; }
 #endif
 
 /* Makes the table for the ranks of `comm`, `ranks_here` of which share a machine. The table owns `comm` from then on.
@@ -351,7 +353,8 @@ MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_
   group->start_receive = mainstay_mpi_start_receive;
   group->test = mainstay_mpi_test;
   /* A rank may never return from a blocking call in which another rank fails. */
-  if (!mainstay_mpi_survives() && mainstay_mpi_may_be_eager(ranks_here)) group->wait_eagerly = mainstay_mpi_wait_eagerly;
+  if (!mainstay_mpi_survives() && mainstay_mpi_may_be_eager(ranks_here))
+    group->wait_eagerly = mainstay_mpi_wait_eagerly;
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives()) {
     group->failed = mainstay_mpi_failed;

@@ -29,6 +29,6 @@ inline bool has_failed(const session &of) { return mainstay_mpi_has_failed(of.ge
 /* Ends MPI, and after a recovery the process: `return mainstay::finalize(0);`. See mainstay_mpi_finalize. */
 inline int finalize(int status) { return mainstay_mpi_finalize(status); }
 
-}  // namespace mainstay
+} // namespace mainstay
 
 #endif /* MAINSTAY_MPI_HPP */

@@ -17,8 +17,13 @@
 
 /* Votes of a process. All of the world vote, and their common bits decide. Two more bits say that a process knows of
  * no state, or of no state that is divided into boxes. */
-enum { MAINSTAY_MPI_ENDS = 1, MAINSTAY_MPI_GOES_ON = 2, MAINSTAY_MPI_EITHER = 3,
-       MAINSTAY_MPI_NO_STATE = 4, MAINSTAY_MPI_NO_BOXES = 8 };
+enum {
+  MAINSTAY_MPI_ENDS = 1,
+  MAINSTAY_MPI_GOES_ON = 2,
+  MAINSTAY_MPI_EITHER = 3,
+  MAINSTAY_MPI_NO_STATE = 4,
+  MAINSTAY_MPI_NO_BOXES = 8
+};
 
 /* A process of the world. */
 typedef struct mainstay_mpi_process {
@@ -33,8 +38,8 @@ enum { MAINSTAY_MPI_REGROUPING_S_MAX = 60 };
 #define MAINSTAY_MPI_MARK "MAINSTAY_RUN_REPLACES"
 
 struct mainstay_mpi_job {
-  int references; /* tables, and an opening in progress */
-  uint32_t recovery, divided; /* divided: as of the last vote */
+  int references;                    /* tables, and an opening in progress */
+  uint32_t recovery, divided;        /* divided: as of the last vote */
   int survives, workers, size, rank; /* size and rank: those of the world */
   int has_lost;                      /* ranks have failed since, as far as this rank knows */
   MPI_Comm world, program;           /* program: the program's, without spares */
@@ -43,30 +48,28 @@ struct mainstay_mpi_job {
   MPI_Comm *adopted;                 /* communicators of the program */
   size_t adopted_count;
   MPI_Errhandler noting;
-  int key;           /* of the attribute of adopted communicators */
-  unsigned seen;     /* errors that the program got before the last regrouping */
+  int key;       /* of the attribute of adopted communicators */
+  unsigned seen; /* errors that the program got before the last regrouping */
   int regroupings;
-  int launches;      /* number of times that processes were started */
-  int vote;          /* lent to MPI until all have voted, if no rank survives another */
-  char mark[64];     /* a variable of the started processes */
-  const char *why;   /* of the last regrouping that failed; NULL: MPI knows */
+  int launches;    /* number of times that processes were started */
+  int vote;        /* lent to MPI until all have voted, if no rank survives another */
+  char mark[64];   /* a variable of the started processes */
+  const char *why; /* of the last regrouping that failed; NULL: MPI knows */
 };
 
 /* The reason for which the last regrouping failed, if MPI does not know it. */
-MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
-  return job ? job->why : NULL;
-}
+MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) { return job ? job->why : NULL; }
 
 /* Data of the whole program, whichever of its files include this. */
 typedef struct mainstay_mpi_program {
-  unsigned noted;          /* errors of MPI in the program's own calls */
-  int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
-  int has_joined;          /* a process that was started for the job has taken its place */
-  int has_remarked;        /* the user has been told that `recovery` has no effect with this MPI */
+  unsigned noted;   /* errors of MPI in the program's own calls */
+  int has_ended;    /* a job is over after which MPI_Finalize may not return, and `last` was its world */
+  int has_joined;   /* a process that was started for the job has taken its place */
+  int has_remarked; /* the user has been told that `recovery` has no effect with this MPI */
   MPI_Comm last;
   mainstay_mpi_process *last_processes; /* of `last`, by their ranks in it; NULL: unknown */
-  double looks_at_s;       /* when MPI next gets time to learn of failures */
-  double patience_s;       /* how long a rank waits before it asks whether it is heard, and for the answer; 0: the default */
+  double looks_at_s;                    /* when MPI next gets time to learn of failures */
+  double patience_s; /* how long a rank waits before it asks whether it is heard, and for the answer; 0: the default */
 } mainstay_mpi_program;
 __attribute__((weak)) mainstay_mpi_program mainstay_mpi_here;
 
@@ -141,8 +144,11 @@ MAINSTAY_SHIM int mainstay_mpi_hears(MPI_Comm world, int number, int *outcome) {
  * memory to another rank. That other rank is then deaf: it receives nothing that is sent the same way, agreements
  * included, and all wait forever. So ranks that wait for long ask each other, by a message that is sent this way. A
  * rank that asks, and does not answer, is deaf. */
-enum { MAINSTAY_MPI_ASKS = 0x10000, MAINSTAY_MPI_ANSWERS = 0x20000, /* added to the number of the agreement: the tags */
-       MAINSTAY_MPI_QUESTION = 2048 /* bytes: more than Open MPI sends in any other way */ };
+enum {
+  MAINSTAY_MPI_ASKS = 0x10000,
+  MAINSTAY_MPI_ANSWERS = 0x20000, /* added to the number of the agreement: the tags */
+  MAINSTAY_MPI_QUESTION = 2048    /* bytes: more than Open MPI sends in any other way */
+};
 
 typedef struct mainstay_mpi_ears {
   double asked;      /* when this rank has asked all others; 0: not yet */
@@ -154,22 +160,27 @@ typedef struct mainstay_mpi_ears {
 /* Ends a deaf process, if it is on this machine, and prints a line. */
 MAINSTAY_SHIM void mainstay_mpi_end_deaf(const mainstay_mpi_job *job, int rank) {
   if (job->processes[rank].process.host != job->processes[job->rank].process.host) return;
-  fprintf(stderr, "mainstay: process %llu hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, "
-                  "and counts as failed\n", (unsigned long long)job->processes[rank].process.pid);
+  fprintf(
+      stderr,
+      "mainstay: process %llu hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, "
+      "and counts as failed\n",
+      (unsigned long long)job->processes[rank].process.pid);
   mainstay_process_end(&job->processes[rank].process);
 }
 
 /* Prints the ranks that the others wait for, once, on the lowest waiting rank. They may compute for long, or be deaf
  * inside a call of the program's own; this rank cannot tell the difference. */
-MAINSTAY_SHIM void mainstay_mpi_tell_missing(const mainstay_mpi_job *job, const mainstay_mpi_ears *ears, double waited_s) {
+MAINSTAY_SHIM void mainstay_mpi_tell_missing(const mainstay_mpi_job *job, const mainstay_mpi_ears *ears,
+                                             double waited_s) {
   int rank, is_told;
   for (rank = 0; rank < job->rank; rank++)
     if (ears->came[rank] > 0 && job->processes[rank].place >= 0) return;
   for (rank = 0; rank < job->size; rank++)
     if (rank != job->rank && ears->came[rank] <= 0 && !ears->is_answered[rank] &&
         MPI_Iprobe(rank, 0, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS)
-      fprintf(stderr, "mainstay: for %.0f s the others have waited for process %llu to take part in a recovery; if it does not "
-                      "compute for so long, end it (SIGKILL), and the others go on without it\n",
+      fprintf(stderr,
+              "mainstay: for %.0f s the others have waited for process %llu to take part in a recovery; if it does not "
+              "compute for so long, end it (SIGKILL), and the others go on without it\n",
               waited_s, (unsigned long long)job->processes[rank].process.pid);
 }
 
@@ -186,16 +197,19 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
   if (!ears->came || !ears->is_answered) return;
   for (rank = 0; rank < size; rank++) {
     if (rank == job->rank) continue;
-    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ASKS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
-        MPI_Recv(heard, sizeof heard, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ASKS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+        is_told &&
+        MPI_Recv(heard, sizeof heard, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world, MPI_STATUS_IGNORE) ==
+            MPI_SUCCESS) {
       ears->came[rank] = now;
       mainstay_mpi_post(question, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world);
     }
-    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ANSWERS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
+    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ANSWERS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+        is_told &&
         MPI_Recv(heard, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS)
       ears->is_answered[rank] = 1;
-    if (ears->asked > 0 && now - ears->asked > patience_s && ears->came[rank] > 0 && now - ears->came[rank] > patience_s &&
-        !ears->is_answered[rank]) {
+    if (ears->asked > 0 && now - ears->asked > patience_s && ears->came[rank] > 0 &&
+        now - ears->came[rank] > patience_s && !ears->is_answered[rank]) {
       mainstay_mpi_end_deaf(job, rank);
       ears->is_answered[rank] = 1;
     }
@@ -207,7 +221,8 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
   if (ears->asked > 0 || now - since < patience_s) return;
   ears->asked = now;
   for (rank = 0; rank < size; rank++)
-    if (rank != job->rank) mainstay_mpi_post(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world);
+    if (rank != job->rank)
+      mainstay_mpi_post(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world);
 }
 
 /* Combines `flag` on all live ranks of the world, bit by bit: it becomes the bits that all have in common. An error,
@@ -226,7 +241,10 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
   for (;;) {
     const double left_s = limit_s - (MPI_Wtime() - since);
     const int is_last = limit_s >= 0 && left_s < listen_s;
-    code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, !is_last ? listen_s : left_s > 0 ? left_s : 0);
+    code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max,
+                                  !is_last     ? listen_s
+                                  : left_s > 0 ? left_s
+                                               : 0);
     is_over = code != MAINSTAY_MPI_NOT_YET;
     if (is_over) break;
     if (mainstay_mpi_hears(job->world, number, flag)) {
@@ -240,8 +258,10 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
   free(ears.is_answered);
   if (!is_over) return code; /* the lent memory stays MPI's */
   *flag = *lent;
-  if (code == MPI_SUCCESS) free(lent);
-  else mainstay_mpi_tell(job->world, number, lent); /* which lends the memory again */
+  if (code == MPI_SUCCESS)
+    free(lent);
+  else
+    mainstay_mpi_tell(job->world, number, lent); /* which lends the memory again */
   return code;
 }
 #endif
@@ -249,15 +269,15 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
 /* Whether `is_so` holds on all of the world, none of which has failed. */
 MAINSTAY_SHIM int mainstay_mpi_all(mainstay_mpi_job *job, int is_so) {
 #ifdef MAINSTAY_MPI_SURVIVES
-  if (mainstay_mpi_survives())
-    return mainstay_mpi_agree(job, &is_so, 500e-6, -1) == MPI_SUCCESS && is_so;
+  if (mainstay_mpi_survives()) return mainstay_mpi_agree(job, &is_so, 500e-6, -1) == MPI_SUCCESS && is_so;
 #endif
   return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, job->world) == MPI_SUCCESS && is_so;
 }
 
 /* The common vote of all live ranks, whenever they come. MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
  * if only spares are left, 0 if they disagree, and MAINSTAY_MPI_NOT_YET if some have not come within `limit_s`. */
-MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t divided, double pause_s_max, double limit_s) {
+MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t divided, double pause_s_max,
+                                    double limit_s) {
   int code;
   vote |= (divided == MAINSTAY_DIVIDED_UNKNOWN ? MAINSTAY_MPI_NO_STATE : 0) |
           (divided == MAINSTAY_DIVIDED_INTO_BOXES ? 0 : MAINSTAY_MPI_NO_BOXES);
@@ -277,9 +297,9 @@ MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t di
   if (code == MAINSTAY_MPI_NOT_YET) return code;
   if (code != MPI_SUCCESS) job->has_lost = 1;
   /* An error reports the dead ranks, and the vote counts. */
-  job->divided = !(vote & MAINSTAY_MPI_NO_BOXES)  ? MAINSTAY_DIVIDED_INTO_BOXES
-                 : vote & MAINSTAY_MPI_NO_STATE ? MAINSTAY_DIVIDED_UNKNOWN
-                                                : MAINSTAY_DIVIDED_BY_RANKS;
+  job->divided = !(vote & MAINSTAY_MPI_NO_BOXES) ? MAINSTAY_DIVIDED_INTO_BOXES
+                 : vote & MAINSTAY_MPI_NO_STATE  ? MAINSTAY_DIVIDED_UNKNOWN
+                                                 : MAINSTAY_DIVIDED_BY_RANKS;
   return vote & MAINSTAY_MPI_EITHER;
 }
 
@@ -417,8 +437,10 @@ MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job, int *empty) {
   for (place = 0; place < job->workers; place++) {
     if (holders[place] >= 0) continue;
     while (spare < job->size && job->processes[spare].place >= 0) spare++;
-    if (spare < job->size) job->processes[holders[place] = spare].place = place;
-    else ++*empty;
+    if (spare < job->size)
+      job->processes[holders[place] = spare].place = place;
+    else
+      ++*empty;
   }
   if (*empty && job->recovery == MAINSTAY_RECOVERY_SHRINK && job->divided != MAINSTAY_DIVIDED_BY_RANKS) {
     for (place = 0; place < job->workers; place++)
@@ -435,8 +457,10 @@ MAINSTAY_SHIM int mainstay_mpi_merge(MPI_Comm *between, int is_new, MPI_Comm *wo
   int code;
   MPI_Comm_set_errhandler(*between, MPI_ERRORS_RETURN);
   code = MPI_Intercomm_merge(*between, is_new, world);
-  if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(*world, MPI_ERRORS_RETURN);
-  else *world = MPI_COMM_NULL;
+  if (code == MPI_SUCCESS)
+    MPI_Comm_set_errhandler(*world, MPI_ERRORS_RETURN);
+  else
+    *world = MPI_COMM_NULL;
   MPI_Comm_free(between);
   return code;
 }
@@ -572,7 +596,8 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   if (code == MPI_SUCCESS) code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, job->world);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_rank(job->world, &job->rank);
-  job->recovery = (uint32_t)told[0], job->divided = (uint32_t)told[3], job->workers = (int)told[1], job->size = (int)told[2];
+  job->recovery = (uint32_t)told[0], job->divided = (uint32_t)told[3], job->workers = (int)told[1],
+  job->size = (int)told[2];
   job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
   if (!job->processes) return MPI_ERR_NO_MEM;
   code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
@@ -723,8 +748,8 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
     }
     mainstay_mpi_free(&job->program);
     if (job->world != MPI_COMM_NULL) {
-      if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, MAINSTAY_DIVIDED_UNKNOWN, 500e-6, limit_s) ==
-                       MAINSTAY_MPI_NOT_YET)
+      if (tells &&
+          mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, MAINSTAY_DIVIDED_UNKNOWN, 500e-6, limit_s) == MAINSTAY_MPI_NOT_YET)
         return;
       if (!job->regroupings && !job->has_lost && !mainstay_mpi_has_heartbeat()) {
         MPI_Comm_free(&job->world);
@@ -750,9 +775,11 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_
     const int voted = mainstay_mpi_vote(job, MAINSTAY_MPI_EITHER, MAINSTAY_DIVIDED_UNKNOWN, nap_s, -1);
     if (voted == MAINSTAY_MPI_ENDS) return mainstay_adapter_error(MAINSTAY_NOT_NEEDED, NULL);
     if (voted != MAINSTAY_MPI_GOES_ON || !job->survives)
-      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "all workers have failed, or part of them have ended the job");
+      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED,
+                                    "all workers have failed, or part of them have ended the job");
     if (mainstay_mpi_form(job, 1, group))
-      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, job->why ? job->why : "the job could not go on after a failure");
+      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED,
+                                    job->why ? job->why : "the job could not go on after a failure");
   }
   return MAINSTAY_OK;
 }
@@ -765,7 +792,8 @@ MAINSTAY_SHIM int mainstay_mpi_is_asked(const mainstay_options *options) {
 
 /* Makes the settings of all ranks those of this job. If they differ, or one cannot be read, it sets nothing, because
  * the opening reports that. Collective. */
-MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery, uint32_t *spares) {
+MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery,
+                                      uint32_t *spares) {
   uint32_t told[5];
   int code;
   told[0] = (uint32_t)mainstay_recovery_settings(options, recovery, spares);
@@ -779,7 +807,8 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
 
 /* The future world: the surviving ranks of `comm`, with the common settings, and their identities. The last `spares`
  * ranks of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI supports it. Collective. */
-MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options, uint32_t *spares) {
+MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
+                                    uint32_t *spares) {
   int code, ranks = 0, rank = 0, attempt;
   const int asked = mainstay_mpi_is_asked(options);
   MPI_Comm_size(comm, &ranks);
@@ -839,11 +868,15 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
   if (code == MPI_SUCCESS) {
     if (job->recovery != MAINSTAY_RECOVERY_OFF && mainstay_mpi_survives()) mainstay_mpi_prepare(job);
     if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !mainstay_mpi_here.has_remarked++)
-      fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI "
-            "does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
-            "again, as `mainstay run` does\n", stderr);
+      fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open "
+            "MPI "
+            "does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be "
+            "started "
+            "again, as `mainstay run` does\n",
+            stderr);
     if (spares >= (uint32_t)ranks)
-      snprintf(refusal, bytes, "spares: %u of %d ranks would wait, with none to work; start more ranks, or set fewer spares",
+      snprintf(refusal, bytes,
+               "spares: %u of %d ranks would wait, with none to work; start more ranks, or set fewer spares",
                (unsigned)spares, ranks);
   }
   if (code == MPI_SUCCESS && !refusal[0] && !job->survives && !spares) {
@@ -871,8 +904,8 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
 
 /* The table of a worker, and its job, which the caller must leave. In a spare it returns when the spare is needed, or
  * with the spare's own status. */
-MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_options *options, mainstay_mpi_job **entered,
-                                                 mainstay_group *group) {
+MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_options *options,
+                                                 mainstay_mpi_job **entered, mainstay_group *group) {
   mainstay_mpi_job *job = (mainstay_mpi_job *)calloc(1, sizeof *job);
   MPI_Comm parent = MPI_COMM_NULL;
   char refusal[160] = "";
@@ -938,12 +971,13 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt_in(mainstay_mpi_job *job, MPI_C
   MPI_Comm *more;
   if (!job || comm == MPI_COMM_NULL)
     return mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, job ? "comm: MPI_COMM_NULL, which this call does not take"
-                                                                : "session: it was not opened by mainstay_open_mpi");
+                                                                 : "session: it was not opened by mainstay_open_mpi");
   if (!job->survives) return MAINSTAY_OK;
   more = (MPI_Comm *)realloc(job->adopted, (job->adopted_count + 1) * sizeof *more);
   if (!more) return mainstay_adapter_error(MAINSTAY_IO, "no memory for one communicator more");
   job->adopted = more;
-  if (MPI_Comm_set_attr(comm, job->key, job) != MPI_SUCCESS || MPI_Comm_set_errhandler(comm, job->noting) != MPI_SUCCESS)
+  if (MPI_Comm_set_attr(comm, job->key, job) != MPI_SUCCESS ||
+      MPI_Comm_set_errhandler(comm, job->noting) != MPI_SUCCESS)
     return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "MPI could not take note of the communicator");
   more[job->adopted_count++] = comm;
   return MAINSTAY_OK;

@@ -84,8 +84,10 @@ MAINSTAY_SHIM int mainstay_objects_mpi_receive(void *context, uint32_t from, voi
     }
     code = MPI_Irecv((char *)data + at, (int)piece, MPI_BYTE, (int)from, MAINSTAY_OBJECTS_TAG, comm,
                      &mine->coming[mine->count]);
-    if (code == MPI_SUCCESS) mine->count++;
-    else mine->count = 0; /* messages in progress are abandoned, with their memory */
+    if (code == MPI_SUCCESS)
+      mine->count++;
+    else
+      mine->count = 0; /* messages in progress are abandoned, with their memory */
   }
   return mainstay_mpi_class(code);
 }
@@ -126,7 +128,8 @@ MAINSTAY_SHIM void mainstay_objects_mpi_release(void *context) {
 }
 
 /* Opens the objects of a job, like mainstay_objects_open, for a session of mainstay_open_mpi. Local. */
-MAINSTAY_SHIM mainstay_status mainstay_objects_open_mpi(mainstay_session *session, const mainstay_objects_options *options,
+MAINSTAY_SHIM mainstay_status mainstay_objects_open_mpi(mainstay_session *session,
+                                                        const mainstay_objects_options *options,
                                                         mainstay_objects **objects) {
   mainstay_objects_mpi *context = (mainstay_objects_mpi *)calloc(1, sizeof *context);
   mainstay_wire wire;

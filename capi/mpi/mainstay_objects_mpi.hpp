@@ -19,6 +19,6 @@ inline objects open_objects(session &of, const mainstay_objects_options &options
   return objects(opened);
 }
 
-}  // namespace mainstay
+} // namespace mainstay
 
 #endif /* MAINSTAY_OBJECTS_MPI_HPP */

@@ -15,10 +15,10 @@ enum { UNKNOWNS = 5 };
 typedef double block[UNKNOWNS][UNKNOWNS];
 
 typedef struct model {
-    size_t cells[3]; /* x, y, z; the outermost ones keep the values of the steady state */
-    double width[3]; /* from cell to cell */
-    double step;     /* in time */
-    block diffusion; /* K */
+  size_t cells[3]; /* x, y, z; the outermost ones keep the values of the steady state */
+  double width[3]; /* from cell to cell */
+  double step;     /* in time */
+  block diffusion; /* K */
 } model;
 
 model model_create(const size_t cells[3]);

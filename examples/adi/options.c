@@ -49,75 +49,85 @@ static const struct option known[] = {
     {NULL, 0, NULL, 0},
 };
 
-static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (text[0] < '0' || text[0] > '9') /* strtoull takes a minus sign */
-        return false;
-    char *end = NULL;
-    errno = 0;
-    unsigned long long read = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0' || read < least || read > most)
-        return false;
-    *value = read;
-    return true;
+static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
+  if (text[0] < '0' || text[0] > '9') /* strtoull takes a minus sign */
+    return false;
+  char *end = NULL;
+  errno = 0;
+  unsigned long long read = strtoull(text, &end, 10);
+  if (errno != 0 || *end != '\0' || read < least || read > most) return false;
+  *value = read;
+  return true;
 }
 
-static int refuse(bool speak, const char *what, const char *value)
-{
-    if (speak)
-        fprintf(stderr, "adi: %s%s%s\nTry adi --help.\n", what, value ? ": " : "", value ? value : "");
-    return 2;
+static int refuse(bool speak, const char *what, const char *value) {
+  if (speak) fprintf(stderr, "adi: %s%s%s\nTry adi --help.\n", what, value ? ": " : "", value ? value : "");
+  return 2;
 }
 
-int options_parse(options *o, int argc, char **argv, bool speak)
-{
-    *o = (options){.cells = {64, 64, 64}, .steps = 40, .progress = 10, .every = 10};
-    bool no_checkpoint = false;
-    const uint64_t cells_max = 8192; /* MPI counts the doubles of a plane in an int */
+int options_parse(options *o, int argc, char **argv, bool speak) {
+  *o = (options){.cells = {64, 64, 64}, .steps = 40, .progress = 10, .every = 10};
+  bool no_checkpoint = false;
+  const uint64_t cells_max = 8192; /* MPI counts the doubles of a plane in an int */
 
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        uint64_t n = 0;
-        bool good = true;
-        switch (option) {
-        case NX:
-        case NY:
-        case NZ:
-            good = number(optarg, 3, cells_max, &n); /* a cell between two walls */
-            o->cells[option - NX] = (size_t)n;
-            break;
-        case STEPS: good = number(optarg, 0, UINT64_MAX, &o->steps); break;
-        case OUT: o->out = optarg; break;
-        case FIRST: o->first = optarg; break;
-        case PROGRESS: good = number(optarg, 1, UINT64_MAX, &o->progress); break;
-        case SPACE: o->space = optarg; break;
-        case EVERY: good = number(optarg, 1, UINT64_MAX, &o->every); break;
-        case CHECKPOINTS: good = number(optarg, 1, UINT32_MAX, &o->checkpoints); break;
-        case LATE: o->late = true; break;
-        case NO_CHECKPOINT: no_checkpoint = true; break;
-        case HELP:
-            if (speak)
-                fputs(usage, stdout);
-            return 0;
-        default:
-            return refuse(speak, "unknown option, or one without its value", argv[optind - 1]);
-        }
-        if (!good) {
-            char what[64];
-            snprintf(what, sizeof what, "--%s does not take this value", known[option - 1].name);
-            return refuse(speak, what, optarg);
-        }
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    uint64_t n = 0;
+    bool good = true;
+    switch (option) {
+    case NX:
+    case NY:
+    case NZ:
+      good = number(optarg, 3, cells_max, &n); /* a cell between two walls */
+      o->cells[option - NX] = (size_t)n;
+      break;
+    case STEPS:
+      good = number(optarg, 0, UINT64_MAX, &o->steps);
+      break;
+    case OUT:
+      o->out = optarg;
+      break;
+    case FIRST:
+      o->first = optarg;
+      break;
+    case PROGRESS:
+      good = number(optarg, 1, UINT64_MAX, &o->progress);
+      break;
+    case SPACE:
+      o->space = optarg;
+      break;
+    case EVERY:
+      good = number(optarg, 1, UINT64_MAX, &o->every);
+      break;
+    case CHECKPOINTS:
+      good = number(optarg, 1, UINT32_MAX, &o->checkpoints);
+      break;
+    case LATE:
+      o->late = true;
+      break;
+    case NO_CHECKPOINT:
+      no_checkpoint = true;
+      break;
+    case HELP:
+      if (speak) fputs(usage, stdout);
+      return 0;
+    default:
+      return refuse(speak, "unknown option, or one without its value", argv[optind - 1]);
     }
-    if (optind < argc)
-        return refuse(speak, "unexpected argument", argv[optind]);
-    if (!o->space && !no_checkpoint)
-        return refuse(speak, "give --space DIR for the checkpoints, or --no-checkpoint", NULL);
-    if (no_checkpoint)
-        o->space = NULL;
-    if (o->checkpoints) {
-        if (o->steps % (o->checkpoints + 1) != 0 || o->steps == 0)
-            return refuse(speak, "--checkpoints N needs --steps that N + 1 divides", NULL);
-        o->every = o->steps / (o->checkpoints + 1);
+    if (!good) {
+      char what[64];
+      snprintf(what, sizeof what, "--%s does not take this value", known[option - 1].name);
+      return refuse(speak, what, optarg);
     }
-    return -1;
+  }
+  if (optind < argc) return refuse(speak, "unexpected argument", argv[optind]);
+  if (!o->space && !no_checkpoint)
+    return refuse(speak, "give --space DIR for the checkpoints, or --no-checkpoint", NULL);
+  if (no_checkpoint) o->space = NULL;
+  if (o->checkpoints) {
+    if (o->steps % (o->checkpoints + 1) != 0 || o->steps == 0)
+      return refuse(speak, "--checkpoints N needs --steps that N + 1 divides", NULL);
+    o->every = o->steps / (o->checkpoints + 1);
+  }
+  return -1;
 }

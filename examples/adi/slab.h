@@ -10,16 +10,16 @@
 #include <stddef.h>
 
 typedef struct slab {
-    MPI_Comm comm;
-    int rank, ranks;
-    int below, above;                 /* neighbours, MPI_PROC_NULL at the border */
-    size_t cells[3];                  /* of the whole grid: x, y, z */
-    size_t row, plane;                /* doubles */
-    size_t start, size;               /* planes of this rank, without ghosts */
-    size_t turned_start, turned_size; /* rows of this rank once turned */
-    MPI_Datatype whole_plane;
-    MPI_Datatype *upright, *turned; /* the part shared with each rank, in both arrangements */
-    int *once, *nowhere;            /* counts and places for MPI_Alltoallw */
+  MPI_Comm comm;
+  int rank, ranks;
+  int below, above;                 /* neighbours, MPI_PROC_NULL at the border */
+  size_t cells[3];                  /* of the whole grid: x, y, z */
+  size_t row, plane;                /* doubles */
+  size_t start, size;               /* planes of this rank, without ghosts */
+  size_t turned_start, turned_size; /* rows of this rank once turned */
+  MPI_Datatype whole_plane;
+  MPI_Datatype *upright, *turned; /* the part shared with each rank, in both arrangements */
+  int *once, *nowhere;            /* counts and places for MPI_Alltoallw */
 } slab;
 
 /* A grid with fewer planes or rows than ranks stops the job. */

@@ -7,11 +7,11 @@
 #include "slab.h"
 
 typedef struct solver {
-    const slab *s;
-    model m;
-    double *forcing, *delta; /* f; the right-hand side, then the change: both laid out as the field */
-    double *u_turned, *delta_turned;
-    block *work; /* of one line */
+  const slab *s;
+  model m;
+  double *forcing, *delta; /* f; the right-hand side, then the change: both laid out as the field */
+  double *u_turned, *delta_turned;
+  block *work; /* of one line */
 } solver;
 
 solver solver_create(const slab *s);
@@ -20,8 +20,8 @@ void solver_free(solver *v);
 /* The field that a run begins with, ghosts and walls included. */
 void solver_begin(const solver *v, double *u);
 
-/* A step, in two halves. The first finds by how much the field changes and writes nothing of it but its ghosts, which thus
- * need not be saved; the second adds that. */
+/* A step, in two halves. The first finds by how much the field changes and writes nothing of it but its ghosts, which
+ * thus need not be saved; the second adds that. */
 void solver_change(const solver *v, double *u);
 void solver_add(const solver *v, double *u);
 

@@ -6,25 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Noreturn void stop(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("adi: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    fflush(NULL);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    abort(); /* MPI_Abort does not come back, but is not declared so */
+_Noreturn void stop(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("adi: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  fflush(NULL);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  abort(); /* MPI_Abort does not come back, but is not declared so */
 }
 
-void *allocate(unsigned long long count, unsigned long long bytes_each)
-{
-    void *memory = NULL;
-    if (count <= SIZE_MAX / bytes_each)
-        memory = malloc((size_t)count * (size_t)bytes_each);
-    if (!memory)
-        stop("no memory for %llu x %llu bytes", count, bytes_each);
-    return memory;
+void *allocate(unsigned long long count, unsigned long long bytes_each) {
+  void *memory = NULL;
+  if (count <= SIZE_MAX / bytes_each) memory = malloc((size_t)count * (size_t)bytes_each);
+  if (!memory) stop("no memory for %llu x %llu bytes", count, bytes_each);
+  return memory;
 }

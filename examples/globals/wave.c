@@ -44,7 +44,8 @@ int main(int argc, char **argv) {
   check(mainstay_protect_globals(session));                 /* all other variables of the program */
   check(mainstay_restore(session, &restored));
   /* ANCHOR_END: globals */
-  if (restored.revision && rank == 0) printf("restored revision %llu at step %d\n", (unsigned long long)restored.revision, step);
+  if (restored.revision && rank == 0)
+    printf("restored revision %llu at step %d\n", (unsigned long long)restored.revision, step);
 
   while (step < 1000) {
     advance();

@@ -143,7 +143,9 @@ def command(version, scratch, *more):
 def saving(version, scratch, *more):
     folder = version.folder(scratch)
     means = ["--means", folder / "means"] if version.tells_means else []
-    words = command(version, scratch, "--space", folder / "space", "--every", version.every, "--timeline", *means, *more)
+    words = command(
+        version, scratch, "--space", folder / "space", "--every", version.every, "--timeline", *means, *more
+    )
     # Saves to memory, with the default copies; the space on disk gets nothing before the end.
     settings = ["MAINSTAY_MEMORY=auto", "MAINSTAY_PFS_EVERY=0", f"NODES={version.nodes(scratch)}"]
     return ["env", *settings, "sh", "-c", ON_ITS_NODE, "sh", *words]
@@ -204,7 +206,9 @@ def again(version, scratch, timeline):
             timeline.read(line)
             if match := RESTORED.match(line):
                 restored = int(match[1]), int(match[2])
-                timeline.add(f"revision {restored[0]} is restored from the memory of node 0: on from step {restored[1]}")
+                timeline.add(
+                    f"revision {restored[0]} is restored from the memory of node 0: on from step {restored[1]}"
+                )
         if job.wait() != 0:
             raise Wrong("the job that was started again failed:\n" + job.tail())
         timeline.add(f"step {version.steps}: the end")
@@ -234,7 +238,9 @@ def goes_on(version, scratch, timeline):
                 timeline.add(match[0].removeprefix("mainstay: "))
             if match := RESTORED.match(line):
                 back_to = int(match[2])
-                timeline.add(f"revision {match[1]} is restored: on from step {back_to}, by the same processes and the spare")
+                timeline.add(
+                    f"revision {match[1]} is restored: on from step {back_to}, by the same processes and the spare"
+                )
         if job.wait() != 0 or not done or not back_to:
             raise Wrong("the job did not go on without the rank that was killed:\n" + job.tail())
         timeline.add(f"step {version.steps}: the end")
@@ -287,7 +293,9 @@ def tell(version, scratch):
     expected, moved, most = compare(version, scratch)
 
     timeline.show()
-    print(f"  Before the loss {reached} steps were done, after the restore {version.steps - step}: from step {step} on.")
+    print(
+        f"  Before the loss {reached} steps were done, after the restore {version.steps - step}: from step {step} on."
+    )
     print(f"  In these, {moved:.0%} of the cells still changed, by up to {most:.2f} °C: far from the end state.")
     print(f"  All {expected.size} cells are bit for bit those of the undisturbed run.")
     if version.tells_means:
@@ -298,7 +306,10 @@ def tell(version, scratch):
 
 def tell_rank(version, scratch):
     """Makes one version lose a rank, and go on. Runs after `tell`: the final field must equal its undisturbed field."""
-    print(f"\nIn {version} again, on {RANKS} ranks and {SPARES} spare, to lose one rank without being started again", flush=True)
+    print(
+        f"\nIn {version} again, on {RANKS} ranks and {SPARES} spare, to lose one rank without being started again",
+        flush=True,
+    )
     timeline = Timeline()
     timeline.add(f"the job is started on {RANKS} ranks, with {SPARES} more that sleeps")
     reached, back_to = goes_on(version, scratch, timeline)

@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 typedef struct elevation {
-    uint32_t columns, rows;   /* west to east, south to north */
-    double width_m, length_m; /* west to east, south to north */
-    double lowest_m, highest_m;
-    float *heights_m; /* [rows][columns] */
+  uint32_t columns, rows;   /* west to east, south to north */
+  double width_m, length_m; /* west to east, south to north */
+  double lowest_m, highest_m;
+  float *heights_m; /* [rows][columns] */
 } elevation;
 
 /* Rank 0 reads the file for all. A file that dem.py did not write stops the job. */

@@ -6,11 +6,11 @@
 #include "grid.h"
 
 typedef struct ground {
-    size_t *columns;          /* cells of rock in each column of the block: [size[0]][size[1]] */
-    double bottom_m, cell_m[3];
-    double weight[3], itself; /* of the neighbours along each side, and of the cell itself */
-    double below;             /* the temperature difference to one cell below the lowest */
-    double sweep_years;
+  size_t *columns; /* cells of rock in each column of the block: [size[0]][size[1]] */
+  double bottom_m, cell_m[3];
+  double weight[3], itself; /* of the neighbours along each side, and of the cell itself */
+  double below;             /* the temperature difference to one cell below the lowest */
+  double sweep_years;
 } ground;
 
 ground ground_create(const grid *g, const elevation *e);

@@ -45,12 +45,19 @@ class Options(argparse.ArgumentParser):
         add("--progress", metavar="N", type=some, default=10, help="print a line every N steps (10)")
         add("--means", metavar="FILE", help="append the mean temperature of the rock to this table at every such line")
         add("--space", metavar="DIR", help="save the state to this space, and restore it if there is any")
-        add("--from", metavar="DIR", dest="begin_from",
-            help="where that holds nothing, begin from the newest revision of this space, whatever number of ranks saved it")
+        add(
+            "--from",
+            metavar="DIR",
+            dest="begin_from",
+            help="where that holds nothing, begin from the newest revision of this space, whatever number of ranks saved it",
+        )
         add("--every", metavar="N", type=some, default=20, help="checkpoint every N steps (20)")
         add("--keep", metavar="N", type=number(1, 2**32 - 1), help="complete revisions to keep")
-        add("--stage", choices=["pool", "node", "rank", "direct"],
-            help="pool: go on before the data is on disk; node, rank: the same for small pieces; direct: no buffer")
+        add(
+            "--stage",
+            choices=["pool", "node", "rank", "direct"],
+            help="pool: go on before the data is on disk; node, rank: the same for small pieces; direct: no buffer",
+        )
         add("--pool-bytes", metavar="N", type=some, help="size of the pool of the node, which its ranks share")
         add("--timeline", action="store_true", help="print when the space is open, and the phases of every checkpoint")
         add("--no-checkpoint", action="store_true", help="leave --space alone: nothing is restored, nothing saved")
@@ -151,6 +158,8 @@ def begin_from(path, grid, step, field):
         field[INSIDE] = inside
     if grid.comm.rank == 0:
         print(f"begun from revision {revision} of {path} at step {step}")
+
+
 # ANCHOR_END: from
 
 
@@ -176,7 +185,9 @@ class Model:
 def opened(o):
     if not o.space:
         return nullcontext()
-    return mainstay.open(o.space, MPI.COMM_WORLD, keep=o.keep, every_steps=o.every, stage=o.stage, pool_bytes=o.pool_bytes)
+    return mainstay.open(
+        o.space, MPI.COMM_WORLD, keep=o.keep, every_steps=o.every, stage=o.stage, pool_bytes=o.pool_bytes
+    )
 
 
 def begin(model, session, o):

@@ -1,6 +1,6 @@
-/* The same simulation, made of objects that move: the grid is cut into many more blocks than ranks, which send each other
- * their faces. It computes the same bits. Options as jacobi3d, and --objects N: so many blocks in all; --crash R@S+US, again and
- * again: process R is killed US microseconds after step S has begun. */
+/* The same simulation, made of objects that move: the grid is cut into many more blocks than ranks, which send each
+ * other their faces. It computes the same bits. Options as jacobi3d, and --objects N: so many blocks in all; --crash
+ * R@S+US, again and again: process R is killed US microseconds after step S has begun. */
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -103,7 +103,8 @@ struct block {
       for (size_t j = 0; j < g.size[1]; j++) {
         const size_t row = (g.start[0] + i) * g.cells[1] + g.start[1] + j, bytes = g.size[2] * sizeof(double);
         const auto at = off_t((row * g.cells[2] + g.start[2]) * sizeof(double));
-        if (pwrite(file, &field[grid_at(&g, i + 1, j + 1, 1)], bytes, at) != ssize_t(bytes)) throw std::runtime_error("the field cannot be written");
+        if (pwrite(file, &field[grid_at(&g, i + 1, j + 1, 1)], bytes, at) != ssize_t(bytes))
+          throw std::runtime_error("the field cannot be written");
       }
   }
 
@@ -154,7 +155,8 @@ void run(mainstay::session &session, mainstay::objects &objects) {
   if (objects.restore().revision == 0) {
     const int all = here.blocks[0] * here.blocks[1] * here.blocks[2];
     for (int low = all * rank / ranks; low < all * (rank + 1) / ranks; low++)
-      here.kind->create(mainstay::index(low / (here.blocks[1] * here.blocks[2]), low / here.blocks[2] % here.blocks[1], low % here.blocks[2]));
+      here.kind->create(mainstay::index(low / (here.blocks[1] * here.blocks[2]), low / here.blocks[2] % here.blocks[1],
+                                        low % here.blocks[2]));
   } else if (rank == 0) {
     std::printf("restored, continuing at step %llu\n", (unsigned long long)objects.steps());
   }
@@ -164,11 +166,13 @@ void run(mainstay::session &session, mainstay::objects &objects) {
     crash_when_told(objects.steps());
     for (const auto index : here.kind->here()) here.kind->send(index, SWEEP);
     objects.step();
-    if (rank == 0 && objects.steps() % o.progress == 0) std::printf("step %llu\n", (unsigned long long)objects.steps()), std::fflush(stdout);
+    if (rank == 0 && objects.steps() % o.progress == 0)
+      std::printf("step %llu\n", (unsigned long long)objects.steps()), std::fflush(stdout);
     if (session.due(objects.steps())) objects.checkpoint();
   }
   session.wait();
-  if (rank == 0) std::printf("%llu steps in %.3f s\n", (unsigned long long)(objects.steps() - first), MPI_Wtime() - begun);
+  if (rank == 0)
+    std::printf("%llu steps in %.3f s\n", (unsigned long long)(objects.steps() - first), MPI_Wtime() - begun);
   if (!o.out) return;
   const int file = open(o.out, O_CREAT | O_WRONLY, 0644);
   if (file < 0) throw std::runtime_error("the field cannot be written");
@@ -189,18 +193,18 @@ int work(int count) {
   const auto kind = objects.add<block>("block", 3);
   here.kind = &kind;
   for (;;) try {
-    run(session, objects);
-    break;
-  } catch (const mainstay::error &e) {
-    if (e.status() != MAINSTAY_GROUP_FAILED) throw;
-    session.recover();
-  }
+      run(session, objects);
+      break;
+    } catch (const mainstay::error &e) {
+      if (e.status() != MAINSTAY_GROUP_FAILED) throw;
+      session.recover();
+    }
   objects.close();
   session.close();
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   int count = 64, rank;
@@ -210,9 +214,12 @@ int main(int argc, char **argv) {
   for (int at = 0; at < argc; at++) {
     const std::string name = argv[at];
     crash c = {0, 0, 0};
-    if (at + 1 == argc || (name != "--objects" && name != "--crash")) others.push_back(argv[at]);
-    else if (name == "--objects") count = std::max(1, std::atoi(argv[++at]));
-    else if (std::sscanf(argv[++at], "%d@%llu+%ld", &c.rank, &c.step, &c.after_us) >= 2) crashes.push_back(c);
+    if (at + 1 == argc || (name != "--objects" && name != "--crash"))
+      others.push_back(argv[at]);
+    else if (name == "--objects")
+      count = std::max(1, std::atoi(argv[++at]));
+    else if (std::sscanf(argv[++at], "%d@%llu+%ld", &c.rank, &c.step, &c.after_us) >= 2)
+      crashes.push_back(c);
   }
   others.push_back(nullptr);
   const int status = options_parse(&here.o, int(others.size()) - 1, others.data(), rank == 0);

@@ -1,5 +1,5 @@
-/* Molecular dynamics in cells, as LeanMD of paper FTC-Charm++ does it: a job that loses ranks goes on with those that are
- * left, and shares the work out among them again. `leanmd --help` says how. */
+/* Molecular dynamics in cells, as LeanMD of paper FTC-Charm++ does it: a job that loses ranks goes on with those that
+ * are left, and shares the work out among them again. `leanmd --help` says how. */
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -58,8 +58,8 @@ struct told {
 told look(mainstay::objects &objects) {
   const auto energy = objects.result(ENERGY, 3), mark = objects.result(MARK, 4);
   told t = {energy[0], energy[1], energy[2], ""};
-  std::snprintf(t.mark, sizeof t.mark, "%06llx-%06llx-%06llx-%06llx", (unsigned long long)mark[0], (unsigned long long)mark[1],
-                (unsigned long long)mark[2], (unsigned long long)mark[3]);
+  std::snprintf(t.mark, sizeof t.mark, "%06llx-%06llx-%06llx-%06llx", (unsigned long long)mark[0],
+                (unsigned long long)mark[1], (unsigned long long)mark[2], (unsigned long long)mark[3]);
   return t;
 }
 
@@ -75,8 +75,9 @@ void run(mainstay::session &session, mainstay::objects &objects, const options &
     objects.step();
   } else if (rank == 0) {
     std::printf("revision %llu: step %llu, %llu objects on %d ranks, %llu elsewhere than before, %.1f ms\n",
-                (unsigned long long)came.revision, (unsigned long long)steps_done(objects), (unsigned long long)came.objects,
-                ranks, (unsigned long long)came.elsewhere, 1e3 * (MPI_Wtime() - begun));
+                (unsigned long long)came.revision, (unsigned long long)steps_done(objects),
+                (unsigned long long)came.objects, ranks, (unsigned long long)came.elsewhere,
+                1e3 * (MPI_Wtime() - begun));
     std::fflush(stdout);
   }
   here.tested = 0;
@@ -93,10 +94,12 @@ void run(mainstay::session &session, mainstay::objects &objects, const options &
       /* Of all ranks: the busiest, and the average. */
       const double mine = double(std::exchange(here.tested, 0));
       double most = 0, sum = 0;
-      if (MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, comm) || MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm))
+      if (MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, comm) ||
+          MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm))
         throw mainstay::error(MAINSTAY_GROUP_FAILED, "MPI failed");
       if (rank == 0)
-        std::fprintf(trace, "%llu %d %.6f %.0f %.0f\n", (unsigned long long)step, ranks, MPI_Wtime() - since, most, sum / ranks);
+        std::fprintf(trace, "%llu %d %.6f %.0f %.0f\n", (unsigned long long)step, ranks, MPI_Wtime() - since, most,
+                     sum / ranks);
       std::fflush(trace);
     }
     if (session.due(step + 1)) objects.checkpoint();
@@ -107,8 +110,8 @@ void run(mainstay::session &session, mainstay::objects &objects, const options &
   objects.step();
   if (rank != 0) return;
   const told t = look(objects);
-  std::printf("%llu steps, %.0f atoms, potential %.12g, kinetic %.12g, total %.12g\nmark %s\n", (unsigned long long)o.steps,
-              t.atoms, t.potential, t.kinetic, t.potential + t.kinetic, t.mark);
+  std::printf("%llu steps, %.0f atoms, potential %.12g, kinetic %.12g, total %.12g\nmark %s\n",
+              (unsigned long long)o.steps, t.atoms, t.potential, t.kinetic, t.potential + t.kinetic, t.mark);
   std::fflush(stdout);
 }
 
@@ -127,12 +130,12 @@ int work(const options &o) {
   here.cells = &cells, here.pairs = &pairs;
   std::FILE *trace = o.trace.empty() ? nullptr : std::fopen(o.trace.c_str(), "a");
   for (;;) try {
-    run(session, objects, o, trace);
-    break;
-  } catch (const mainstay::error &e) {
-    if (e.status() != MAINSTAY_GROUP_FAILED) throw;
-    session.recover(); /* without the ranks that failed; then back to the newest revision */
-  }
+      run(session, objects, o, trace);
+      break;
+    } catch (const mainstay::error &e) {
+      if (e.status() != MAINSTAY_GROUP_FAILED) throw;
+      session.recover(); /* without the ranks that failed; then back to the newest revision */
+    }
   /* ANCHOR_END: goes_on */
   if (trace) std::fclose(trace);
   objects.close();
@@ -140,7 +143,7 @@ int work(const options &o) {
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   const options o = options_of(argc, argv, here);

@@ -28,8 +28,7 @@ struct model {
   }
   std::array<int, 3> cell_of(const vec &position) const {
     std::array<int, 3> at;
-    for (int axis = 0; axis < 3; axis++)
-      at[axis] = std::min(cells[axis] - 1, std::max(0, int(position[axis] / edge)));
+    for (int axis = 0; axis < 3; axis++) at[axis] = std::min(cells[axis] - 1, std::max(0, int(position[axis] / edge)));
     return at;
   }
 };
@@ -70,8 +69,8 @@ inline atom lattice_atom(const model &m, std::uint64_t id) {
 
 /* Adds the forces between two sets of atoms, or within one, to both; returns the energy. The force goes to zero at the
  * cutoff (shifted force), so that energy is conserved. Always the same order of operations. */
-inline double interact(const model &m, const std::vector<vec> &a, const std::vector<vec> &b, bool same, std::vector<vec> &on_a,
-                       std::vector<vec> &on_b) {
+inline double interact(const model &m, const std::vector<vec> &a, const std::vector<vec> &b, bool same,
+                       std::vector<vec> &on_a, std::vector<vec> &on_b) {
   const double cutoff2 = m.cutoff * m.cutoff, c6 = 1 / (cutoff2 * cutoff2 * cutoff2);
   const double slope = (48 * c6 * c6 - 24 * c6) / m.cutoff, level = 4 * (c6 * c6 - c6);
   double energy = 0;

@@ -15,8 +15,8 @@ struct world {
   model m;
   const mainstay::kind<cell> *cells = nullptr;
   const mainstay::kind<pair> *pairs = nullptr;
-  bool counts = false;       /* work is counted in pairs of atoms, not measured */
-  std::uint64_t tested = 0;  /* pairs of atoms on this rank, since the program looked last */
+  bool counts = false;      /* work is counted in pairs of atoms, not measured */
+  std::uint64_t tested = 0; /* pairs of atoms on this rank, since the program looked last */
 };
 inline world here;
 
@@ -50,20 +50,23 @@ struct cell {
   void receive(mainstay::objects &objects, std::uint32_t method, mainstay::contents data) {
     if (here.counts && (method == MOVE || method == SHOW)) objects.work(atoms.size());
     switch (method) {
-    case MOVE: return move();
+    case MOVE:
+      return move();
     case ARRIVE: {
       const auto came = data.get<std::vector<atom>>();
       atoms.insert(atoms.end(), came.begin(), came.end());
       return;
     }
-    case SHOW: return show(data.get<bool>());
+    case SHOW:
+      return show(data.get<bool>());
     case FORCES: {
       const auto number = data.get<int>();
       data >> came[number] >> energies[number];
       if (--awaited == 0) finish();
       return;
     }
-    case TELL: return tell(objects);
+    case TELL:
+      return tell(objects);
     }
   }
 
@@ -85,13 +88,15 @@ private:
         a.position[axis] += m.dt * a.velocity[axis];
         const double side = m.side(axis);
         if (a.position[axis] < 0) a.position[axis] = -a.position[axis], a.velocity[axis] = -a.velocity[axis];
-        if (a.position[axis] > side) a.position[axis] = 2 * side - a.position[axis], a.velocity[axis] = -a.velocity[axis];
+        if (a.position[axis] > side)
+          a.position[axis] = 2 * side - a.position[axis], a.velocity[axis] = -a.velocity[axis];
       }
       const auto now = m.cell_of(a.position);
       int number = 0;
       for (int axis = 0; axis < 3; axis++) {
         const int way = now[axis] - at[axis];
-        if (way < -1 || way > 1) throw std::runtime_error("an atom has left for a cell that is no neighbour: take a smaller dt");
+        if (way < -1 || way > 1)
+          throw std::runtime_error("an atom has left for a cell that is no neighbour: take a smaller dt");
         number = 3 * number + way + 1;
       }
       (number == 13 ? staying : leaving[number]).push_back(a);
@@ -144,7 +149,8 @@ private:
       for (const double v : a.velocity) kinetic += 0.5 * v * v;
     }
     objects.contribute(ENERGY, {potential, kinetic, double(atoms.size())});
-    objects.contribute(MARK, {double(mark & 0xffff), double(mark >> 16 & 0xffff), double(mark >> 32 & 0xffff), double(mark >> 48)});
+    objects.contribute(
+        MARK, {double(mark & 0xffff), double(mark >> 16 & 0xffff), double(mark >> 32 & 0xffff), double(mark >> 48)});
   }
 };
 
@@ -176,7 +182,8 @@ struct pair {
       const double energy = interact(here.m, own, other, false, on_own, on_other);
       done(objects, own.size() * other.size());
       here.cells->send(cell_index(at), FORCES, mainstay::parcel() << number << on_own << energy);
-      here.cells->send(cell_index(neighbour(at, number)), FORCES, mainstay::parcel() << 26 - number << on_other << energy);
+      here.cells->send(cell_index(neighbour(at, number)), FORCES,
+                       mainstay::parcel() << 26 - number << on_other << energy);
     }
   }
 

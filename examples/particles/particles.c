@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     /* ANCHOR: write */
     if (state.step % EVERY == 0) {
       size_t bytes = sizeof state - (MOST - state.count) * sizeof(particle); /* another number on each rank */
-      must(PFS_write_file(&state, bytes, file) != PFS_ERROR, "write"); /* durable when it returns */
+      must(PFS_write_file(&state, bytes, file) != PFS_ERROR, "write");       /* durable when it returns */
     }
     /* ANCHOR_END: write */
   }

@@ -13,15 +13,14 @@ constexpr std::uint64_t cells_max = 10000;
 // One step of the simulation, after which one patch is larger.
 static void advance(patches &all, std::uint64_t step, int rank) {
   for (std::size_t p = 0; p < all.size(); p++)
-    for (std::size_t i = 0; i < all[p].size(); i++)
-      all[p][i] = 0.5 * all[p][i] + rank + static_cast<double>(p + i);
+    for (std::size_t i = 0; i < all[p].size(); i++) all[p][i] = 0.5 * all[p][i] + rank + static_cast<double>(p + i);
   auto &grows = all[step % all.size()];
   for (int i = 0; i < 10 && grows.size() < cells_max; i++) grows.push_back(static_cast<double>(step));
 }
 
 // ANCHOR: save
 static void save(mainstay::session &session, const patches &all) {
-  session.begin(all.size() * (1 + cells_max) * 8);  // the most that it can ever become: the first one sizes the space
+  session.begin(all.size() * (1 + cells_max) * 8); // the most that it can ever become: the first one sizes the space
   std::uint64_t at = 0;
   for (const auto &patch : all) {
     const std::uint64_t cells = patch.size();
@@ -29,7 +28,7 @@ static void save(mainstay::session &session, const patches &all) {
     session.write("patches", at + sizeof cells, patch);
     at += sizeof cells + cells * sizeof(double);
   }
-  session.checkpoint();  // adds what is protected
+  session.checkpoint(); // adds what is protected
 }
 // ANCHOR_END: save
 

@@ -55,8 +55,10 @@ static void advance(void) {
     body *one = all;
     all = one->next;
     one->x += one->v;
-    if (one->x < 1) put(one);
-    else give_back(one), bear(), bear();
+    if (one->x < 1)
+      put(one);
+    else
+      give_back(one), bear(), bear();
   }
   step++;
 }

@@ -35,7 +35,8 @@ static int layout(mainstay_session *session, void *context) {
   p->old = array(p->old, p->size);
   p->next = array(p->next, p->size);
   for (uint64_t i = 0; i < size; i++) p->cells[i + 1] = (double)((p->start + i) % 1000);
-  return mainstay_protect_within(session, "cells", p->cells, MAINSTAY_F64, 1, &size, &stored, &ghost, &cells, &p->start);
+  return mainstay_protect_within(session, "cells", p->cells, MAINSTAY_F64, 1, &size, &stored, &ghost, &cells,
+                                 &p->start);
 }
 
 /* ANCHOR: solve */

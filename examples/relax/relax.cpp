@@ -19,16 +19,16 @@ struct part {
   MPI_Comm ring = MPI_COMM_NULL;
   int rank = 0, low = 0, high = 0;
   std::uint64_t start = 0, size = 0;
-  std::vector<double> cells, old, next;  // with a ghost at both ends
+  std::vector<double> cells, old, next; // with a ghost at both ends
 
   // Makes the part of this rank ready: at the beginning, and after each failure.
   void lay_out(mainstay::session &session) {
     int ranks = 0, closed = 1;
-    MPI_Comm workers = mainstay::comm(session);  // a new one after each failure
-    end();                                       // the ring of the ranks that there were
+    MPI_Comm workers = mainstay::comm(session); // a new one after each failure
+    end();                                      // the ring of the ranks that there were
     MPI_Comm_size(workers, &ranks);
     must(MPI_Cart_create(workers, 1, &ranks, &closed, 0, &ring));
-    mainstay::adopt(session, ring);  // its errors are returned from now on
+    mainstay::adopt(session, ring); // its errors are returned from now on
     MPI_Comm_rank(ring, &rank);
     MPI_Cart_shift(ring, 0, 1, &low, &high);
     start = cells_of_all * rank / ranks;
@@ -65,7 +65,8 @@ struct part {
 
   void solve() {
     old = cells;
-    while (sweep() > 1e-6) {}
+    while (sweep() > 1e-6) {
+    }
   }
 };
 
@@ -86,12 +87,12 @@ static void run(part &p) {
 
 int main(int argc, char **argv) {
   part p;
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a rank that is killed has said all that it printed
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // a rank that is killed has said all that it printed
   MPI_Init(&argc, &argv);
   try {
     run(p);
   } catch (const mainstay::error &e) {
-    if (e.status() != MAINSTAY_NOT_NEEDED) {  // a spare, and the job has ended
+    if (e.status() != MAINSTAY_NOT_NEEDED) { // a spare, and the job has ended
       std::fprintf(stderr, "%s: %s\n", e.status_name(), e.what());
       MPI_Abort(MPI_COMM_WORLD, 1);
     }

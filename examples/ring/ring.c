@@ -27,7 +27,8 @@ static int layout(mainstay_session *session, void *context) {
   free(p->cells);
   p->cells = calloc(stored, sizeof *p->cells);
   for (uint64_t i = 0; i < p->size; i++) p->cells[i + 1] = (double)((p->start + i) % 1000);
-  return mainstay_protect_within(session, "cells", p->cells, MAINSTAY_F64, 1, &p->size, &stored, &ghost, &cells, &p->start);
+  return mainstay_protect_within(session, "cells", p->cells, MAINSTAY_F64, 1, &p->size, &stored, &ghost, &cells,
+                                 &p->start);
 }
 
 static int step(mainstay_session *session, uint64_t number, int *over, void *context) {
@@ -39,7 +40,8 @@ static int step(mainstay_session *session, uint64_t number, int *over, void *con
     *over = 1;
     return MAINSTAY_OK;
   }
-  /* Neither by MPI_Sendrecv nor MPI_Isend: those of Open MPI 5.0 can crash in a rank that hears in them that others recover. */
+  /* Neither by MPI_Sendrecv nor MPI_Isend: those of Open MPI 5.0 can crash in a rank that hears in them that others
+   * recover. */
   if (MPI_Irecv(&cells[p->size + 1], 1, MPI_DOUBLE, p->high, 0, workers, &coming[0]) != MPI_SUCCESS ||
       MPI_Irecv(&cells[0], 1, MPI_DOUBLE, p->low, 1, workers, &coming[1]) != MPI_SUCCESS ||
       MPI_Send(&cells[1], 1, MPI_DOUBLE, p->low, 0, workers) != MPI_SUCCESS ||

@@ -1,6 +1,6 @@
 """Heat in a rod that is cut into pieces, objects that move: a job that loses ranks goes on with those that are left.
 
-    mpiexec -n 4 python rod.py [--space DIR] [--steps N] [--crash RANK@STEP[+MICROSECONDS]]...
+mpiexec -n 4 python rod.py [--space DIR] [--steps N] [--crash RANK@STEP[+MICROSECONDS]]...
 """
 
 import argparse
@@ -56,6 +56,8 @@ class Piece:
     @objects.handler
     def tell(self):
         here.contribute(HEAT, [self.cells.sum(), zlib.crc32(self.cells)])
+
+
 # ANCHOR_END: piece
 
 
@@ -90,6 +92,8 @@ def run(session, o):
         rod.broadcast("tell")
     here.step()
     return here.result(HEAT)
+
+
 # ANCHOR_END: run
 
 

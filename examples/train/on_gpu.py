@@ -14,7 +14,11 @@ torch.use_deterministic_algorithms(True)
 torch.manual_seed(1)
 inputs, labels = torch.randn(1000, 64, device="cuda"), torch.randint(0, 10, (1000,), device="cuda")
 network = torch.nn.Sequential(
-    torch.nn.Linear(64, 256), torch.nn.BatchNorm1d(256), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(256, 10)
+    torch.nn.Linear(64, 256),
+    torch.nn.BatchNorm1d(256),
+    torch.nn.ReLU(),
+    torch.nn.Dropout(0.1),
+    torch.nn.Linear(256, 10),
 ).cuda()
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
 

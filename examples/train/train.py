@@ -14,7 +14,11 @@ torch.manual_seed(1)
 inputs, labels = torch.randn(1000, 64), torch.randint(0, 10, (1000,))
 frozen = torch.nn.Linear(64, 64).requires_grad_(False)
 network = torch.nn.Sequential(
-    torch.nn.Linear(64, 256), torch.nn.BatchNorm1d(256), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(256, 10)
+    torch.nn.Linear(64, 256),
+    torch.nn.BatchNorm1d(256),
+    torch.nn.ReLU(),
+    torch.nn.Dropout(0.1),
+    torch.nn.Linear(256, 10),
 )
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.5)

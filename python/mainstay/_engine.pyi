@@ -5,7 +5,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, overload, type_check_only
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    SupportsFloat,
+    SupportsIndex,
+    final,
+    overload,
+    type_check_only,
+)
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 from mpi4py import MPI
@@ -118,6 +129,7 @@ def open(
     tick_seconds: float | str | None = None,
     hints: Mapping[str, str] | MPI.Info | None = None,
 ) -> Session: ...
+
 @final
 class Session:
     @property
@@ -206,6 +218,7 @@ class Session:
     ) -> None: ...
 
 def read(path: str | os.PathLike[str], revision: SupportsIndex | None = None) -> Reader: ...
+
 @final
 class Reader:
     @property
@@ -214,8 +227,12 @@ class Reader:
     def revision(self) -> int: ...
     @property
     def shards(self) -> list[Shard]: ...
-    def read(self, shard: SupportsIndex, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None) -> bytes: ...
-    def readinto(self, shard: SupportsIndex, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array) -> int: ...
+    def read(
+        self, shard: SupportsIndex, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None
+    ) -> bytes: ...
+    def readinto(
+        self, shard: SupportsIndex, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array
+    ) -> int: ...
     def read_box(
         self,
         name: str,
@@ -362,6 +379,6 @@ class RevisionMissing(Error): ...
 class CallMismatch(Error): ...
 class NotRestored(Error): ...
 class OtherProgram(Error): ...
+
 class NotNeeded(SystemExit):
     kind: ClassVar[str]
-

@@ -218,7 +218,9 @@ class Kind(Generic[T]):
         self._fields = _fields(of, fields)
         self._pickled = frozenset(pickled)
         if odd := self._pickled - set(self._fields or ()):
-            raise InvalidArgument(f"kind {name!r}: {', '.join(sorted(odd))} is to be pickled, and is none of its fields")
+            raise InvalidArgument(
+                f"kind {name!r}: {', '.join(sorted(odd))} is to be pickled, and is none of its fields"
+            )
         self._is_buffer = self._fields is None
         self._methods = sorted(at for at in dir(of) if getattr(getattr(of, at), _HANDLER, False))
         self._numbers = {method: number for number, method in enumerate(self._methods)}
@@ -262,7 +264,9 @@ class Kind(Generic[T]):
         number = self._numbers.get(method)
         if number is None:
             there = ", ".join(self._methods) or "none"
-            raise InvalidArgument(f"kind {self.name!r}: it has no handler {method!r}; those marked with @handler: {there}")
+            raise InvalidArgument(
+                f"kind {self.name!r}: it has no handler {method!r}; those marked with @handler: {there}"
+            )
         return number
 
     def _id(self, index: Index) -> int:
@@ -272,7 +276,9 @@ class Kind(Generic[T]):
         except (OverflowError, TypeError, ValueError):
             packed = None
         if packed is None or len(at) != max(self.dimensions, 1):
-            what = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(self.dimensions, "a number below 2**64")
+            what = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(
+                self.dimensions, "a number below 2**64"
+            )
             raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it; an index is {what}")
         return int(packed)
 
@@ -314,7 +320,9 @@ class Kind(Generic[T]):
         for name in self._fields or ():
             saved, at = _get_text(data, at)
             if saved != name:
-                raise InvalidArgument(f"packing wrote field {saved!r} where unpacking has {name!r}; let all ranks have the same fields")
+                raise InvalidArgument(
+                    f"packing wrote field {saved!r} where unpacking has {name!r}; let all ranks have the same fields"
+                )
             if name in self._pickled:
                 value, at = _get_pickled(data, at)
             else:
@@ -325,7 +333,9 @@ class Kind(Generic[T]):
     def _receive(self, one: Any, method: int, data: bytes) -> None:
         values, at = _get(data, 0, 0)
         if at != len(data) or not isinstance(values, tuple) or method >= len(self._methods):
-            raise InvalidArgument("the received bytes are no message of mainstay.objects; run the same program on all ranks")
+            raise InvalidArgument(
+                "the received bytes are no message of mainstay.objects; run the same program on all ranks"
+            )
         getattr(one, self._methods[method])(*values)
 
 
@@ -467,7 +477,9 @@ def _get_text(data: bytes, at: int) -> tuple[str, int]:
 
 def _get_pickled(data: bytes, at: int) -> tuple[Any, int]:
     if data[at : at + 1] != b"p":
-        raise InvalidArgument("packing did not pickle a field that unpacking has in pickled=[...]; let all ranks have the same")
+        raise InvalidArgument(
+            "packing did not pickle a field that unpacking has in pickled=[...]; let all ranks have the same"
+        )
     pickled, at = _get_sized(data, at + 1)
     return pickle.loads(pickled), at
 
@@ -518,7 +530,9 @@ def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
             dtype = numpy.dtype(kind)
         except TypeError:
             why = "first import the module that defines it"
-            raise InvalidArgument(f"the packed value is an array of type {kind}, which numpy does not know here; {why}") from None
+            raise InvalidArgument(
+                f"the packed value is an array of type {kind}, which numpy does not know here; {why}"
+            ) from None
         if dtype.hasobject:
             raise InvalidArgument("the packed value is an array of Python's objects")
         values = numpy.ndarray(shape, dtype, body).copy()
@@ -526,5 +540,7 @@ def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
             raise InvalidArgument("the packed value is an array of another size")
         return (values[()] if letter == b"g" else values), at
     if letter == b"p":
-        raise InvalidArgument("packing pickled a field that is not in pickled=[...] for unpacking; use the same on all ranks")
+        raise InvalidArgument(
+            "packing pickled a field that is not in pickled=[...] for unpacking; use the same on all ranks"
+        )
     raise InvalidArgument("unpacking finds bytes that packing did not write") if letter else _short()

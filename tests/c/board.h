@@ -13,11 +13,11 @@ enum { STARTING, COMPUTING, SETTLING, COMMUNICATION, STAGING, WAITING, WRITING }
 enum { IDLE, FREEING, DATA, DATA_SYNC, SLOT, SLOT_SYNC };
 
 typedef struct cell {
-    _Atomic uint32_t program, io;
-    _Atomic uint64_t revision; /* the last that mainstay_checkpoint returned */
-    _Atomic uint32_t program_hit, io_hit; /* phases in which a signal came, as bits */
-    _Atomic uint32_t writes; /* since its first checkpoint began */
-    char rest[36];           /* a cache line for each rank */
+  _Atomic uint32_t program, io;
+  _Atomic uint64_t revision;            /* the last that mainstay_checkpoint returned */
+  _Atomic uint32_t program_hit, io_hit; /* phases in which a signal came, as bits */
+  _Atomic uint32_t writes;              /* since its first checkpoint began */
+  char rest[36];                        /* a cache line for each rank */
 } cell;
 
 _Static_assert(sizeof(cell) == 64, "one cache line");

@@ -95,8 +95,7 @@ static mainstay_group alone(void) {
 
 static mainstay_status open_space(mainstay_session **into) {
   mainstay_group group = alone();
-  return solo ? mainstay_open(&group, space, &options, into)
-              : mainstay_open_mpi(MPI_COMM_WORLD, space, &options, into);
+  return solo ? mainstay_open(&group, space, &options, into) : mainstay_open_mpi(MPI_COMM_WORLD, space, &options, into);
 }
 
 static void opened(mainstay_status status) {
@@ -140,12 +139,18 @@ static void set(const char *what) {
   uint64_t n = strtoull(value, NULL, 0);
   mainstay_options none = MAINSTAY_OPTIONS_INIT;
   char key[64];
-  if (strncmp(what, "none=", 5) == 0) options = none;
-  else if (strncmp(what, "size=", 5) == 0) options.size = n;
-  else if (strncmp(what, "keep=", 5) == 0) options.keep = (uint32_t)n;
-  else if (strncmp(what, "stage=", 6) == 0) options.stage = (uint32_t)n;
-  else if (strncmp(what, "pool_bytes=", 11) == 0) options.pool_bytes = n;
-  else if (strncmp(what, "every_seconds=", 14) == 0) options.every_seconds = strtod(value, NULL);
+  if (strncmp(what, "none=", 5) == 0)
+    options = none;
+  else if (strncmp(what, "size=", 5) == 0)
+    options.size = n;
+  else if (strncmp(what, "keep=", 5) == 0)
+    options.keep = (uint32_t)n;
+  else if (strncmp(what, "stage=", 6) == 0)
+    options.stage = (uint32_t)n;
+  else if (strncmp(what, "pool_bytes=", 11) == 0)
+    options.pool_bytes = n;
+  else if (strncmp(what, "every_seconds=", 14) == 0)
+    options.every_seconds = strtod(value, NULL);
   else {
     snprintf(key, sizeof key, "%.*s", (int)(value - 1 - what), what);
     said("set", mainstay_set(&options, key, value));
@@ -377,7 +382,8 @@ static void nulls(void) {
        mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, NULL, &one, NULL, NULL));
   said("protect_within(memory_offset)",
        mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, NULL, NULL, NULL));
-  said("protect_within(offset)", mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, &one, &one, NULL));
+  said("protect_within(offset)",
+       mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, &one, &one, NULL));
   said("follow(session)", mainstay_follow(NULL, "step", &place));
   said("follow(name)", mainstay_follow(session, NULL, &place));
   said("follow(pointer)", mainstay_follow(session, "step", NULL));
@@ -393,10 +399,8 @@ static void nulls(void) {
   said("move(data)", mainstay_move(session, "step", NULL, 1, &one));
   said("move(data-alone)", mainstay_move(session, "step", NULL, 0, NULL));
   said("move(shape)", mainstay_move(session, "step", step, 1, NULL));
-  said("move_within(session)",
-       mainstay_move_within(NULL, "step", step, MAINSTAY_U64, 1, &one, &one, &one, &one, &one));
-  said("move_within(name)",
-       mainstay_move_within(session, NULL, step, MAINSTAY_U64, 1, &one, NULL, NULL, NULL, NULL));
+  said("move_within(session)", mainstay_move_within(NULL, "step", step, MAINSTAY_U64, 1, &one, &one, &one, &one, &one));
+  said("move_within(name)", mainstay_move_within(session, NULL, step, MAINSTAY_U64, 1, &one, NULL, NULL, NULL, NULL));
   said("move_within(shape)",
        mainstay_move_within(session, "step", step, MAINSTAY_U64, 1, NULL, NULL, NULL, NULL, NULL));
   said("move_within(memory_offset)",
@@ -473,7 +477,8 @@ static void fill_up(const char *name) {
 /* Waits for all ranks, and leaves the processors to others meanwhile. */
 static void meet(void) {
   MPI_Request request;
-  if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6);
+  if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6);
 }
 
 /* Stops all ranks until the standard input of rank 0 has a line. */
@@ -516,57 +521,106 @@ static void run(const char *command) {
   if (length < sizeof name) memcpy(name, command, length);
 #define IS(NAME) (strcmp(name, NAME) == 0)
 #define IS_VALUE(VALUE) (strcmp(value, VALUE) == 0)
-  if (IS("open")) opened(open_space(&session));
-  else if (IS("second")) open_second();
-  else if (IS("set")) set(value);
-  else if (IS("fill")) fill(strtoull(value, NULL, 0));
-  else if (IS("holds")) holds(strtoull(value, NULL, 0));
-  else if (IS("save")) fill(strtoull(value, NULL, 0)), said("checkpoint", mainstay_checkpoint(session, NULL));
-  else if (IS("due")) said("due", mainstay_due(session, strtoull(value, NULL, 0), &(int){0}));
-  else if (IS("wait")) said("wait", mainstay_wait(session));
-  else if (IS("level")) said("wait", mainstay_wait_for(session, value));
-  else if (IS("poll")) poll_to_the_end();
-  else if (IS("restore")) restore();
-  else if (IS("close")) said("close", mainstay_close(session)), session = NULL;
-  else if (IS("finalize")) MPI_Finalize();
-  else if (IS("protect")) said("protect", mainstay_protect(session, value, step + 1, 8));
-  else if (IS("overlap")) said("protect", mainstay_protect(session, value, (char *)step + 4, 8));
-  else if (IS("between")) open_between();
-  else if (IS("globals")) said("protect_globals", mainstay_protect_globals(session));
-  else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
-  else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
-  else if (IS("untrack")) said("untrack", mainstay_untrack(session, value));
+  if (IS("open"))
+    opened(open_space(&session));
+  else if (IS("second"))
+    open_second();
+  else if (IS("set"))
+    set(value);
+  else if (IS("fill"))
+    fill(strtoull(value, NULL, 0));
+  else if (IS("holds"))
+    holds(strtoull(value, NULL, 0));
+  else if (IS("save"))
+    fill(strtoull(value, NULL, 0)), said("checkpoint", mainstay_checkpoint(session, NULL));
+  else if (IS("due"))
+    said("due", mainstay_due(session, strtoull(value, NULL, 0), &(int){0}));
+  else if (IS("wait"))
+    said("wait", mainstay_wait(session));
+  else if (IS("level"))
+    said("wait", mainstay_wait_for(session, value));
+  else if (IS("poll"))
+    poll_to_the_end();
+  else if (IS("restore"))
+    restore();
+  else if (IS("close"))
+    said("close", mainstay_close(session)), session = NULL;
+  else if (IS("finalize"))
+    MPI_Finalize();
+  else if (IS("protect"))
+    said("protect", mainstay_protect(session, value, step + 1, 8));
+  else if (IS("overlap"))
+    said("protect", mainstay_protect(session, value, (char *)step + 4, 8));
+  else if (IS("between"))
+    open_between();
+  else if (IS("globals"))
+    said("protect_globals", mainstay_protect_globals(session));
+  else if (IS("foreign"))
+    said("note", mainstay_note(session, "globals/program", "build id 00"));
+  else if (IS("leave_out"))
+    said("protect", mainstay_leave_out(session, field, sizeof field));
+  else if (IS("untrack"))
+    said("untrack", mainstay_untrack(session, value));
   else if (IS("alloc"))
     said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &allocated));
-  else if (IS("part")) said("protect", mainstay_protect(session, value, (char *)allocated + 100, 50));
-  else if (IS("free")) said("unprotect", mainstay_free(session, value));
-  else if (IS("settled")) said("settled", mainstay_settled(session, value, 0, 1 << 20));
-  else if (IS("settled_last")) said("settled", mainstay_settled(session, value, UINT64_MAX, 2));
-  else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
-  else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
-  else if (IS("follow")) follow(value);
-  else if (IS("point")) pointer = IS_VALUE("null") ? NULL : IS_VALUE("field") ? field : grown;
-  else if (IS("change")) change(value);
-  else if (IS("grow")) said("grow", mainstay_protect(session, "grown", grown, sizeof grown));
-  else if (IS("box")) box(value);
-  else if (IS("read")) read_revision(value);
-  else if (IS("odd")) odd(value);
-  else if (IS("group")) groups(value);
-  else if (IS("nulls")) nulls();
-  else if (IS("output")) said("protect", mainstay_protect_output(session, value[0] ? value : output_file()));
-  else if (IS("append")) append(value);
-  else if (IS("output_is")) output_is(value);
-  else if (IS("cut")) truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
-  else if (IS("objects")) faulty(session, value);
-  else if (IS("hold")) hold();
-  else if (IS("pause")) pause_here();
-  else if (IS("meet")) meet();
-  else if (IS("die")) raise(SIGKILL);
-  else if (IS("as")) drop_rights(value);
-  else if (IS("ballast")) fill_up(value);
-  else if (IS("make")) with_file(value, 1);
-  else if (IS("remove")) with_file(value, 0);
-  else say(name, "WRONG", "no such command");
+  else if (IS("part"))
+    said("protect", mainstay_protect(session, value, (char *)allocated + 100, 50));
+  else if (IS("free"))
+    said("unprotect", mainstay_free(session, value));
+  else if (IS("settled"))
+    said("settled", mainstay_settled(session, value, 0, 1 << 20));
+  else if (IS("settled_last"))
+    said("settled", mainstay_settled(session, value, UINT64_MAX, 2));
+  else if (IS("unprotect"))
+    said("unprotect", mainstay_unprotect(session, value));
+  else if (IS("move"))
+    said("move", mainstay_move(session, value, grown, 0, NULL));
+  else if (IS("follow"))
+    follow(value);
+  else if (IS("point"))
+    pointer = IS_VALUE("null") ? NULL : IS_VALUE("field") ? field : grown;
+  else if (IS("change"))
+    change(value);
+  else if (IS("grow"))
+    said("grow", mainstay_protect(session, "grown", grown, sizeof grown));
+  else if (IS("box"))
+    box(value);
+  else if (IS("read"))
+    read_revision(value);
+  else if (IS("odd"))
+    odd(value);
+  else if (IS("group"))
+    groups(value);
+  else if (IS("nulls"))
+    nulls();
+  else if (IS("output"))
+    said("protect", mainstay_protect_output(session, value[0] ? value : output_file()));
+  else if (IS("append"))
+    append(value);
+  else if (IS("output_is"))
+    output_is(value);
+  else if (IS("cut"))
+    truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
+  else if (IS("objects"))
+    faulty(session, value);
+  else if (IS("hold"))
+    hold();
+  else if (IS("pause"))
+    pause_here();
+  else if (IS("meet"))
+    meet();
+  else if (IS("die"))
+    raise(SIGKILL);
+  else if (IS("as"))
+    drop_rights(value);
+  else if (IS("ballast"))
+    fill_up(value);
+  else if (IS("make"))
+    with_file(value, 1);
+  else if (IS("remove"))
+    with_file(value, 0);
+  else
+    say(name, "WRONG", "no such command");
 }
 
 int main(int argc, char **argv) {

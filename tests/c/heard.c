@@ -22,7 +22,8 @@ int main(int argc, char **argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   whole = ranks, at = rank;
   if (mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session) ||
-      mainstay_protect_box(session, "x", &x, MAINSTAY_F64, 1, &one, &whole, &at) || mainstay_restore(session, &restored))
+      mainstay_protect_box(session, "x", &x, MAINSTAY_F64, 1, &one, &whole, &at) ||
+      mainstay_restore(session, &restored))
     MPI_Abort(MPI_COMM_WORLD, 1);
   while (asked < ASKED_MAX && mainstay_check(session) == MAINSTAY_OK) {
     if (rank == 1) {

@@ -75,16 +75,16 @@ static int fault_of(const char *call, int fd) {
 static size_t shortened(size_t bytes) { return bytes > 4096 ? 4096 : bytes; }
 
 /* 32-bit offsets do not exist here: off_t and off64_t are one. */
-#define TRANSFER(NAME, CALL, BUFFER)                                            \
-  ssize_t NAME(int fd, BUFFER buffer, size_t bytes, off_t offset) {             \
-    static ssize_t (*real)(int, BUFFER, size_t, off_t);                         \
-    int fault = fault_of(CALL, fd);                                             \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                       \
-    if (fault > 0) {                                                            \
-      errno = fault;                                                            \
-      return -1;                                                                \
-    }                                                                           \
-    return real(fd, buffer, fault < 0 ? shortened(bytes) : bytes, offset);      \
+#define TRANSFER(NAME, CALL, BUFFER)                                                                                   \
+  ssize_t NAME(int fd, BUFFER buffer, size_t bytes, off_t offset) {                                                    \
+    static ssize_t (*real)(int, BUFFER, size_t, off_t);                                                                \
+    int fault = fault_of(CALL, fd);                                                                                    \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                                                              \
+    if (fault > 0) {                                                                                                   \
+      errno = fault;                                                                                                   \
+      return -1;                                                                                                       \
+    }                                                                                                                  \
+    return real(fd, buffer, fault < 0 ? shortened(bytes) : bytes, offset);                                             \
   }
 
 TRANSFER(pwrite64, "write", const void *)
@@ -103,12 +103,12 @@ int fdatasync(int fd) {
   return real(fd);
 }
 
-#define ALLOCATE(NAME)                                                  \
-  int NAME(int fd, off_t from, off_t bytes) {                           \
-    static int (*real)(int, off_t, off_t);                              \
-    int fault = fault_of("allocate", fd);                               \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);               \
-    return fault > 0 ? fault : real(fd, from, bytes);                   \
+#define ALLOCATE(NAME)                                                                                                 \
+  int NAME(int fd, off_t from, off_t bytes) {                                                                          \
+    static int (*real)(int, off_t, off_t);                                                                             \
+    int fault = fault_of("allocate", fd);                                                                              \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                                                              \
+    return fault > 0 ? fault : real(fd, from, bytes);                                                                  \
   }
 
 ALLOCATE(posix_fallocate)
@@ -118,8 +118,7 @@ ALLOCATE(posix_fallocate64)
 static long clear(DIR *directory) {
   long removed = 0;
   for (const struct dirent *entry = readdir(directory); entry; entry = readdir(directory))
-    if (strncmp(entry->d_name, "mainstay-pool-", 14) == 0)
-      removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
+    if (strncmp(entry->d_name, "mainstay-pool-", 14) == 0) removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
   rewinddir(directory);
   return removed;
 }

@@ -18,20 +18,20 @@ static int is_in_it(int fd) {
   return readlink(link, path, sizeof path) > (ssize_t)length && strncmp(path, directory, length) == 0;
 }
 
-#define FCNTL(NAME)                                                               \
-  int NAME(int fd, int command, ...) {                                            \
-    static int (*real)(int, int, ...);                                            \
-    va_list rest;                                                                 \
-    void *argument;                                                               \
-    va_start(rest, command);                                                      \
-    argument = va_arg(rest, void *);                                              \
-    va_end(rest);                                                                 \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                         \
-    if ((command == F_OFD_GETLK || command == F_OFD_SETLK) && is_in_it(fd)) {     \
-      errno = ENOLCK;                                                             \
-      return -1;                                                                  \
-    }                                                                             \
-    return real(fd, command, argument);                                           \
+#define FCNTL(NAME)                                                                                                    \
+  int NAME(int fd, int command, ...) {                                                                                 \
+    static int (*real)(int, int, ...);                                                                                 \
+    va_list rest;                                                                                                      \
+    void *argument;                                                                                                    \
+    va_start(rest, command);                                                                                           \
+    argument = va_arg(rest, void *);                                                                                   \
+    va_end(rest);                                                                                                      \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                                                              \
+    if ((command == F_OFD_GETLK || command == F_OFD_SETLK) && is_in_it(fd)) {                                          \
+      errno = ENOLCK;                                                                                                  \
+      return -1;                                                                                                       \
+    }                                                                                                                  \
+    return real(fd, command, argument);                                                                                \
   }
 
 FCNTL(fcntl)

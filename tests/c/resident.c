@@ -11,10 +11,8 @@ static long resident_kib(void) {
   long kib = -1;
   FILE *status = fopen("/proc/self/status", "r");
   while (status && kib < 0 && fgets(line, sizeof line, status))
-    if (sscanf(line, "RssAnon: %ld", &kib) != 1)
-      kib = -1;
-  if (status)
-    fclose(status);
+    if (sscanf(line, "RssAnon: %ld", &kib) != 1) kib = -1;
+  if (status) fclose(status);
   return kib;
 }
 
@@ -31,16 +29,14 @@ int main(int argc, char **argv) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_session *session;
   MPI_Init(&argc, &argv);
-  if (!state)
-    MPI_Abort(MPI_COMM_WORLD, 2);
+  if (!state) MPI_Abort(MPI_COMM_WORLD, 2);
   memset(state, 1, bytes);
   long before = resident_kib();
   must(mainstay_open_mpi(MPI_COMM_WORLD, argv[1], &options, &session));
   must(mainstay_protect(session, "state", state, bytes));
   must(mainstay_restore(session, NULL));
   for (int checkpoint = 0; checkpoint < atoi(argv[3]); checkpoint++) {
-    for (size_t at = 0; at < bytes; at += 512)
-      state[at]++;
+    for (size_t at = 0; at < bytes; at += 512) state[at]++;
     must(mainstay_checkpoint(session, NULL));
     must(mainstay_wait(session));
   }

@@ -59,8 +59,8 @@ static void disturb(void) {
   pid_t child = fork();
   if (child == 0) _exit(own[5] == 77 ? 1 : 0);
   for (int i = 0; i < WORDS; i += 64) own[i]++;
-  MPI_Sendrecv(own, MESSAGE, MPI_UINT64_T, (rank + 1) % ranks, 0, field, MESSAGE, MPI_UINT64_T, (rank + ranks - 1) % ranks, 0,
-               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(own, MESSAGE, MPI_UINT64_T, (rank + 1) % ranks, 0, field, MESSAGE, MPI_UINT64_T,
+               (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   int zeros = open("/dev/zero", O_RDONLY);
   if (read(zeros, field + MESSAGE, 1 << 20) != 1 << 20) puts("WRONG: read");
   close(zeros);

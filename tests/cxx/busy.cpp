@@ -1,5 +1,5 @@
-/* busy SPACE FILE: an object on rank 1 is at work while rank 0 sends it a long message, and has done with that: its next
- * message makes FILE. */
+/* busy SPACE FILE: an object on rank 1 is at work while rank 0 sends it a long message, and has done with that: its
+ * next message makes FILE. */
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -24,7 +24,7 @@ struct thing {
   }
 };
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
@@ -46,7 +46,9 @@ int main(int argc, char **argv) {
       for (int piece = 0; piece < 2000; piece++) things.send(1, WORK);
     }
     objects.step();
-    if (rank == 1) std::printf("%s, %s\n", things.get(1)->has_seen ? "in time" : "too late", things.get(1)->has_come ? "come" : "lost");
+    if (rank == 1)
+      std::printf("%s, %s\n", things.get(1)->has_seen ? "in time" : "too late",
+                  things.get(1)->has_come ? "come" : "lost");
   }
   MPI_Finalize();
 }

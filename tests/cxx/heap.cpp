@@ -40,7 +40,7 @@ double sum() {
   return sum;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   if (argc < 3) return 2;

@@ -2,8 +2,8 @@
  *
  *     memory SPACE STEPS [STEP]
  *
- * With a STEP, the last rank kills itself there. The result does not depend on it. "shared" is written through its file, past
- * the page tables of this process. */
+ * With a STEP, the last rank kills itself there. The result does not depend on it. "shared" is written through its
+ * file, past the page tables of this process. */
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -71,7 +71,7 @@ void run(const char *space, int steps, int fatal) {
   close(file);
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);

@@ -54,7 +54,7 @@ void act(mainstay::objects &objects, int rank, int ranks) {
   objects.checkpoint();
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);

@@ -9,9 +9,10 @@
 extern "C" int MPI_Send(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   return tag == MAINSTAY_OBJECTS_TAG && count > AT_ONCE ? MPI_ERR_COUNT : PMPI_Send(data, count, type, to, tag, comm);
 }
-extern "C" int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request) {
+extern "C" int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+                         MPI_Request *request) {
   return tag == MAINSTAY_OBJECTS_TAG && count > AT_ONCE ? MPI_ERR_COUNT
-                                                       : PMPI_Irecv(data, count, type, from, tag, comm, request);
+                                                        : PMPI_Irecv(data, count, type, from, tag, comm, request);
 }
 
 struct thing {

@@ -55,7 +55,8 @@ void work(mainstay::session &session, program &p) {
     if (session.due(static_cast<std::uint64_t>(p.done))) session.checkpoint();
   }
   session.wait();
-  std::printf("rank %d: %lld\n", rank, static_cast<long long>(std::accumulate(p.field.begin(), p.field.end(), std::int64_t{0})));
+  std::printf("rank %d: %lld\n", rank,
+              static_cast<long long>(std::accumulate(p.field.begin(), p.field.end(), std::int64_t{0})));
 }
 
 void run(program &p) {
@@ -77,7 +78,7 @@ void run(program &p) {
   session.close();
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   if (argc < 3) return 2;

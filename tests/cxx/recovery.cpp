@@ -24,7 +24,7 @@ bool is_first(const std::string &mark) {
   return file >= 0;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   if (argc < 4) return 2;

@@ -136,7 +136,8 @@ static void come_back(const std::string &space, const std::string &output) {
   now.flag = false, now.i8 = 0, now.u8 = 0, now.i16 = 0, now.u16 = 0, now.i32 = 0, now.u32 = 0;
   now.i64 = 0, now.u64 = 0;
   now.f32 = 0, now.f64 = 0, now.c64 = 0, now.c128 = 0, now.byte = std::byte{0}, now.kind = phase::melt;
-  now.one = {}, now.grid = {}, now.plain[1][2] = 0, now.vector.assign(1000, 0), now.spanned.assign(20, 2.5), now.spanned[3] = 0, now.points.assign(2, {});
+  now.one = {}, now.grid = {}, now.plain[1][2] = 0, now.vector.assign(1000, 0), now.spanned.assign(20, 2.5),
+  now.spanned[3] = 0, now.points.assign(2, {});
   now.text[0] = 0;
   now.particles.assign(5, particle{});
   now.protect(session);
@@ -355,7 +356,8 @@ static void follow(const std::string &space) {
   std::swap(pointer, elsewhere), std::swap(owned, second), std::swap(points, others);
   points.assign(4, {0, 0}), owned[3] = 0, some[1][2] = 0, more[1][2] = 0;
   MUST(session.restore());
-  MUST(points[0][0] == 3 && points[3][1] == 6 && owned[3] == 9 && some[0][0] == 7 && some[1][2] == 3 && more[1][2] == 0);
+  MUST(points[0][0] == 3 && points[3][1] == 6 && owned[3] == 9 && some[0][0] == 7 && some[1][2] == 3 &&
+       more[1][2] == 0);
   second = std::move(owned);
   MUST(thrown([&] { session.checkpoint(); }, "\"owned\": a null pointer") == MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { session.restore(); }, "\"owned\": a null pointer") == MAINSTAY_INVALID_ARGUMENT);

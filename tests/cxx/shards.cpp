@@ -47,7 +47,8 @@ static void read_shard(mainstay::session &session, std::uint32_t shard) {
   hold(items[1].type == MAINSTAY_F64 && items[1].shape == std::vector<std::uint64_t>{expected.size()}, "its shape");
   hold(items[1].global_shape.empty() && items[1].bytes == expected.size() * sizeof(double), "its size");
   std::vector<double> some(expected.size());
-  hold(session.read_shard(shard, "particles", 8, some.data() + 1, 8 * some.size()) == 8 * (some.size() - 1), "all but one");
+  hold(session.read_shard(shard, "particles", 8, some.data() + 1, 8 * some.size()) == 8 * (some.size() - 1),
+       "all but one");
   session.read_shard(shard, "particles", 0, some.data(), 8);
   hold(some == expected, "the particles");
   std::vector<char> text(4);
@@ -95,9 +96,12 @@ int main(int argc, char **argv) {
   const std::string mode = argv[2];
   try {
     auto session = mainstay::open(MPI_COMM_WORLD, argv[1]);
-    if (mode == "save") save(session);
-    else if (mode == "read") divide(session);
-    else put(session, mode == "again");
+    if (mode == "save")
+      save(session);
+    else if (mode == "read")
+      divide(session);
+    else
+      put(session, mode == "again");
     session.close();
   } catch (const mainstay::error &error) {
     std::printf("WRONG: %s: %s\n", error.status_name(), error.what());

@@ -30,7 +30,7 @@ void expect(const std::string &found, const std::string &expected) {
   if (found != expected) wrong(found + ", expected: " + expected);
 }
 
-}  // namespace
+} // namespace
 
 int main(int, char **argv) {
   mainstay::options options;
@@ -46,7 +46,8 @@ int main(int, char **argv) {
   {
     auto session = mainstay::open_solo(argv[1], options);
     // An exception of a layout ends the run and is passed on.
-    expect(ended(session, [](mainstay::session &) { throw std::runtime_error("cannot read the mesh"); }, three),
+    expect(ended(
+               session, [](mainstay::session &) { throw std::runtime_error("cannot read the mesh"); }, three),
            "cannot read the mesh");
     const auto twice = [&](mainstay::session &session) { layout(session), layout(session); };
     if (ended(session, twice, three).rfind("DUPLICATE_NAME: ", 0) != 0) wrong("a refusal of the layout is another");

@@ -283,10 +283,10 @@ def shape_overflows(stage):
     refused_call(stage, "odd:shape")
 
 
-
 @scenario
 def box_outside(stage):
     refused_call(stage, "box:6:4:7")
+
 
 @scenario
 def too_many_dimensions(stage):

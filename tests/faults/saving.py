@@ -310,7 +310,15 @@ def full_memory(stage, *before):
     pools = stage.scratch / "pools"
     within = own_disk(stage, 8, pools)('exec "$@"')
     ballast = pools / "ballast"
-    commands = [f"set:pool_bytes={4 << 20}", f"set:chunk_bytes={64 << 10}", *before, f"ballast:{ballast}", "save:4", "wait", "holds:4"]
+    commands = [
+        f"set:pool_bytes={4 << 20}",
+        f"set:chunk_bytes={64 << 10}",
+        *before,
+        f"ballast:{ballast}",
+        "save:4",
+        "wait",
+        "holds:4",
+    ]
     commands += [f"remove:{ballast}", "save:5", "wait", "close"]
     said = stage.run(*commands, within=within, variables={"MAINSTAY_POOL_DIRECTORY": str(pools)})
     stage.check(said)

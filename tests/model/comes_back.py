@@ -14,7 +14,9 @@ def restored(attempt, mine):
     for rank, regions in enumerate(mine):
         got = {}
         for name, text in regions.items():
-            saved = from_boxes(attempt, text) if text.box and (moved or not same) else from_shard(attempt, rank, text, same)
+            saved = (
+                from_boxes(attempt, text) if text.box and (moved or not same) else from_shard(attempt, rank, text, same)
+            )
             if saved is None:
                 return None
             got[name] = replace(saved, same=text.same)
@@ -23,7 +25,9 @@ def restored(attempt, mine):
 
 
 def has_moved(saved, regions):
-    return any(text.box and name in saved and saved[name].box and saved[name].box != text.box for name, text in regions.items())
+    return any(
+        text.box and name in saved and saved[name].box and saved[name].box != text.box for name, text in regions.items()
+    )
 
 
 def from_shard(attempt, rank, text, same):

@@ -86,14 +86,22 @@ class Generator:
         self.ranks = self.random.randint(1, self.most) if self.kind == "elastic" else self.most
         nodes = [0] * self.ranks
         if self.two_nodes and self.ranks > 1:
-            nodes = self.random.choice([[r * 2 // self.ranks for r in range(self.ranks)], [r % 2 for r in range(self.ranks)]])
+            nodes = self.random.choice(
+                [[r * 2 // self.ranks for r in range(self.ranks)], [r % 2 for r in range(self.ranks)]]
+            )
         steps = []
         for number in range(sessions := self.random.choice([1, 1, 2])):
             steps += self.session(calm)
             if number < sessions - 1:
                 steps.append({"call": "close"})
         steps += self.death(steps) if dies else [{"call": "close"}]
-        return {"ranks": self.ranks, "nodes": nodes, "survive": self.chance(0.3), "settings": self.settings(), "steps": steps}
+        return {
+            "ranks": self.ranks,
+            "nodes": nodes,
+            "survive": self.chance(0.3),
+            "settings": self.settings(),
+            "steps": steps,
+        }
 
     def settings(self):
         pick = self.random.choice
@@ -124,7 +132,11 @@ class Generator:
         # Some settings come from the program, some from the environment.
         given = {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
         compress = self.compresses.choice(["off", "off", "lz4", "zstd"])
-        return given if compress == "off" else {**given, self.compresses.choice(["compress", "MAINSTAY_COMPRESS"]): compress}
+        return (
+            given
+            if compress == "off"
+            else {**given, self.compresses.choice(["compress", "MAINSTAY_COMPRESS"]): compress}
+        )
 
     # Sessions.
 
@@ -157,7 +169,10 @@ class Generator:
         if self.chance(0.5):
             cuts = [rows * rank // self.ranks for rank in range(1, self.ranks)]
         ends = [0, *cuts, rows]
-        return {"call": "box", "each": [["b", rows, columns, ends[r], ends[r + 1] - ends[r]] for r in range(self.ranks)]}
+        return {
+            "call": "box",
+            "each": [["b", rows, columns, ends[r], ends[r + 1] - ends[r]] for r in range(self.ranks)],
+        }
 
     def restores(self):
         """The beginning of a session. It seldom has no restore; that is refused if the space has a revision."""
@@ -167,7 +182,11 @@ class Generator:
         return [] if not self.has_output and self.chance(0.08) else [{"call": "restore"}]
 
     def get(self, revision):
-        name = self.buffer() if self.kind == "buffers" else self.random.choice(["b" if self.kind == "elastic" else "r0", "s0"])
+        name = (
+            self.buffer()
+            if self.kind == "buffers"
+            else self.random.choice(["b" if self.kind == "elastic" else "r0", "s0"])
+        )
         if self.chance(0.3):
             return {"call": "get_bytes", "words": [revision, name]}
         return {"call": "get", "words": [revision, name, self.random.choice([2 << 20, 2 << 20, 2 << 20, 1000])]}
@@ -180,7 +199,10 @@ class Generator:
         if self.kind == "buffers":
             doing = pick([self.puts, self.fills_it, self.gets, self.pieces, self.looks], [5, 1.5, 3, 0.7, 1])[0]
         else:
-            doing = pick([self.saves, self.pieces, self.gets, self.looks, self.asks, self.restores_again], [6, 3, 1, 1.5, 0.7, 0.7])[0]
+            doing = pick(
+                [self.saves, self.pieces, self.gets, self.looks, self.asks, self.restores_again],
+                [6, 3, 1, 1.5, 0.7, 0.7],
+            )[0]
         return doing()
 
     def saves(self):
@@ -249,7 +271,11 @@ class Generator:
         usual = {"call": "put", "words": [self.buffer(), self.random.choice([60000, 100000, 100000]), self.next_tag()]}
         most, less = self.random.choice([400000, 700000, 1500000]), self.random.choice([4096, 10000])
         largest = {"call": "put_largest", "words": [self.buffer(), most, less, self.next_tag()]}
-        return [usual, largest, {"call": "put", "words": [self.buffer(), self.random.choice([0, 1, 5000]), self.next_tag()]}]
+        return [
+            usual,
+            largest,
+            {"call": "put", "words": [self.buffer(), self.random.choice([0, 1, 5000]), self.next_tag()]},
+        ]
 
     def gets(self):
         return [self.get(self.random.choice([0, 0, self.random.randint(1, 12)]))]
@@ -262,7 +288,10 @@ class Generator:
 
     def looks(self):
         if self.holds and self.chance(0.3):
-            return [{"call": "reader", "words": ["SPACE", self.random.choice([0, 0, self.random.randint(1, 9)])]}, {"call": "meet"}]
+            return [
+                {"call": "reader", "words": ["SPACE", self.random.choice([0, 0, self.random.randint(1, 9)])]},
+                {"call": "meet"},
+            ]
         tools = TOOLS + (BESIDE if self.holds else BESIDE[2:])
         # An export holds the revision that it reads.
         tools = [tool for tool in tools if self.holds or tool[0] not in ("export", "hold", "release")]
@@ -275,10 +304,21 @@ class Generator:
         all_ranks = list(range(self.ranks))
         way = self.random.choice(["after t2", "after t2", "any moment", "any moment", "some", "leave"])
         if way == "after t2":
-            steps += [*(self.puts() if self.kind == "buffers" else [{"call": "fill", "words": [self.next_tag()]}, {"call": "checkpoint"}])]
+            steps += [
+                *(
+                    self.puts()
+                    if self.kind == "buffers"
+                    else [{"call": "fill", "words": [self.next_tag()]}, {"call": "checkpoint"}]
+                )
+            ]
             return [{"call": "meet"}, {"call": "die"}] if self.chance(0.6) else [{"call": "die"}]
         if way == "some":
-            return [{"call": "meet"}, {"call": "die", "ranks": self.some_ranks(self.ranks)}, *self.work(), {"call": "close"}]
+            return [
+                {"call": "meet"},
+                {"call": "die", "ranks": self.some_ranks(self.ranks)},
+                *self.work(),
+                {"call": "close"},
+            ]
         if way == "leave":
             return [{"call": "meet"}, {"call": "leave"}]
         us = self.random.choice([300, 3000, 12000])

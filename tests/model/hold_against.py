@@ -28,7 +28,9 @@ def play_act(act, space, stage):
         space.damaged = True
     else:
         job = act["job"]
-        judge_job(space, job, stage.play(job), lambda ended, session: judge_tools.judge_tool(space, ended, stage, session))
+        judge_job(
+            space, job, stage.play(job), lambda ended, session: judge_tools.judge_tool(space, ended, stage, session)
+        )
         if space.clean and not space.damaged:
             left = [path.name for node in nodes_of(job) for path in stage.pools[node].iterdir()]
             demand(not left, f"a job that ended in order left {left}")

@@ -66,7 +66,9 @@ class JudgedJob(Saves, Returns):
         demand(not played.hangs, f"it hangs; {self.where()}\n{played.output[-2000:]}")
         if not self.doomed:
             demand(played.status == 0, f"exit status {played.status}; {self.where()}\n{played.output[-3000:]}")
-            demand(all(mark == "end" for mark in played.marks.values()), f"a rank is gone: {played.marks}; {self.where()}")
+            demand(
+                all(mark == "end" for mark in played.marks.values()), f"a rank is gone: {played.marks}; {self.where()}"
+            )
         elif self.open:
             self.dies()
 
@@ -75,7 +77,9 @@ class JudgedJob(Saves, Returns):
         last = {}
         for index, results in enumerate(self.played.results):
             for rank, result in results.items():
-                last[rank] = f"rank {rank}: {'after' if result else 'in'} step {index}, {self.job['steps'][index]['call']}"
+                last[rank] = (
+                    f"rank {rank}: {'after' if result else 'in'} step {index}, {self.job['steps'][index]['call']}"
+                )
         return "; ".join(last[rank] for rank in sorted(last))
 
     def told(self, what):
@@ -85,7 +89,9 @@ class JudgedJob(Saves, Returns):
         for status, _ in self.done.values():
             demand(status != "INTERNAL", self.told("a bug"))
             demand(status != "GROUP_FAILED" or self.doomed, self.told("no rank has died"))
-            demand(status in ("OK", "PASSED", "GROUP_FAILED", *self._mild()), self.told("an error that nothing explains"))
+            demand(
+                status in ("OK", "PASSED", "GROUP_FAILED", *self._mild()), self.told("an error that nothing explains")
+            )
 
     def _mild(self):
         """Errors that some call explains."""
@@ -181,7 +187,9 @@ class JudgedJob(Saves, Returns):
         self.alike(OK)
         for rank in self.done:
             name, rows, columns, first, mine = self.words(rank)
-            self.mine[rank][name] = Text(0, 0, name, first * columns * 8, mine * columns * 8, (rows, columns, first, mine))
+            self.mine[rank][name] = Text(
+                0, 0, name, first * columns * 8, mine * columns * 8, (rows, columns, first, mine)
+            )
 
     def do_same(self):
         self.alike(OK)
@@ -213,7 +221,10 @@ class JudgedJob(Saves, Returns):
             name, offset, count = self.words(rank)
             mine = self.mine[rank].get(name)
             expected = "REGION_MISSING" if mine is None else OK if offset + count <= mine.bytes else INVALID
-            demand(status in (expected, "PASSED", "GROUP_FAILED") or self.space.damaged, self.told(f"rank {rank}: {expected}"))
+            demand(
+                status in (expected, "PASSED", "GROUP_FAILED") or self.space.damaged,
+                self.told(f"rank {rank}: {expected}"),
+            )
 
     def do_output(self):
         self.alike(OK)

@@ -36,8 +36,14 @@ class Returns:
             self.in_flight, self.left = None, NO
 
     def was_restored(self, candidates, number):
-        fit = [one for one in candidates if (one is None) == (number == 0) and (one is None or one.number in (number, None))]
-        demand(fit, self.told(f"revision {number} came back, and it can only be one of {[str(one) for one in candidates]}"))
+        fit = [
+            one
+            for one in candidates
+            if (one is None) == (number == 0) and (one is None or one.number in (number, None))
+        ]
+        demand(
+            fit, self.told(f"revision {number} came back, and it can only be one of {[str(one) for one in candidates]}")
+        )
         if number == 0:
             for rank, (status, text) in self.done.items():
                 if status == OK:
@@ -78,9 +84,15 @@ class Returns:
         want = {name: "{}:{:08x}".format(*shard.items()[name]) for name in shard.streams}
         demand(streams == want, self.told(f"rank {rank}: wrong bytes of a stream, {attempt} has {want}"))
         if attempt.notes_known:
-            demand(dict(re.findall(r" n:(\w+):(\S+)", text)) == shard.notes, self.told(f"rank {rank}: notes of {shard.notes}"))
+            demand(
+                dict(re.findall(r" n:(\w+):(\S+)", text)) == shard.notes,
+                self.told(f"rank {rank}: notes of {shard.notes}"),
+            )
         if self.with_output[rank] and shard.output is not None:
-            demand(self.output_told(text) == shard.output, self.told(f"rank {rank}: an output file of {shard.output} bytes"))
+            demand(
+                self.output_told(text) == shard.output,
+                self.told(f"rank {rank}: an output file of {shard.output} bytes"),
+            )
 
     def do_read(self):
         pass
@@ -97,7 +109,9 @@ class Returns:
             numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
             demand(len(numbers) == 1, self.told("the ranks have different revisions"))
             (number,) = numbers
-            fit = [one for one in found if (one is None) == (number == 0) and (one is None or one.number in (number, None))]
+            fit = [
+                one for one in found if (one is None) == (number == 0) and (one is None or one.number in (number, None))
+            ]
             fit = [one for one in fit if one is None or self.is_what_came(one, name)]
             demand(fit, self.told(f"it can only be of {[(str(one), self.saved_as(one, name)) for one in found]}"))
             if fit[0]:
@@ -140,7 +154,9 @@ class Returns:
             there = self.space.must_have(revision)
             demand(revision and not there, self.told(f"{[str(one) for one in there]} must be there"))
         elif status == "RANK_COUNT":
-            demand(any(one and len(one.shards) != self.ranks for one in found), self.told("as many ranks have saved it"))
+            demand(
+                any(one and len(one.shards) != self.ranks for one in found), self.told("as many ranks have saved it")
+            )
         elif status == "REGION_MISSING":
             lacks = any(one and any(name not in shard.items() for shard in one.shards) for one in found)
             demand(lacks, self.told("it is there on all ranks"))
@@ -179,7 +195,11 @@ def check_read(space, text, told):
     items = {(int(shard), name): value for shard, name, value in re.findall(r" (\d+):(\S+?):(\d+:\w+)", text)}
     found = space.numbered(number)
     for attempt in found:
-        want = {(rank, name): "{}:{:08x}".format(*item) for rank, shard in enumerate(attempt.shards) for name, item in shard.items().items()}
+        want = {
+            (rank, name): "{}:{:08x}".format(*item)
+            for rank, shard in enumerate(attempt.shards)
+            for name, item in shard.items().items()
+        }
         if items == want:
             attempt.number = number
             return

@@ -62,7 +62,11 @@ class Saves:
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
         demand(len(numbers) <= 1, self.told("the ranks have different numbers"))
         for number in numbers:
-            known = [other.number for other in self.space.attempts if other is not attempt and other.fate != DEAD and other.number]
+            known = [
+                other.number
+                for other in self.space.attempts
+                if other is not attempt and other.fate != DEAD and other.number
+            ]
             # A number that exists only in damaged files is not visible.
             grows = number > max(known, default=0) or self.space.damaged
             demand(grows, self.told(f"numbers only grow, and {max(known, default=0)} was there"))
@@ -133,7 +137,9 @@ class Saves:
             return
         self.alike(OK)
         for text in self.texts():
-            demand(attempt.number in (None, int(re.match(r"R=(\d+)", text)[1])), self.told("another number than begin's"))
+            demand(
+                attempt.number in (None, int(re.match(r"R=(\d+)", text)[1])), self.told("another number than begin's")
+            )
         attempt.at_t2 = self.all_ok()
 
     def do_abandon(self):

@@ -51,7 +51,10 @@ def judge_ls(space, ended, stage, session, what):
         demand(space.numbered(number), f"{what}\nrevision {number} is there and cannot be")
     for attempt in space.must_stay_beside(listed):
         demand(attempt.number in listed, f"{what}\n{attempt} must be there, and there are {listed}")
-    demand(space.clean is None or session or found["clean"] == space.clean, f"{what}\nthe last job has closed it: {ended.out[:300]}")
+    demand(
+        space.clean is None or session or found["clean"] == space.clean,
+        f"{what}\nthe last job has closed it: {ended.out[:300]}",
+    )
     demand(not found["damage"], f"{what}\ndamage: {found['damage']}")
 
 

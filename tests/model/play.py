@@ -93,7 +93,9 @@ class Stage:
             ended = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, timeout=TOOL_LIMIT_S)
         except subprocess.TimeoutExpired:
             return Ended(words, -99, "", f"still at work after {TOOL_LIMIT_S} s")
-        return Ended(words, ended.returncode, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
+        return Ended(
+            words, ended.returncode, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace")
+        )
 
     def damage(self, flips, seed):
         """Changes bytes of the space's files, within the parts with data and roots."""
@@ -194,7 +196,11 @@ def remove(folder):
 
 
 def clean(environment):
-    return {name: value for name, value in environment.items() if not name.startswith("MAINSTAY_") or name == "MAINSTAY_TEST_SESSION"}
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("MAINSTAY_") or name == "MAINSTAY_TEST_SESSION"
+    }
 
 
 def written(path):
@@ -258,5 +264,3 @@ def play(program, commands, judge):
     """Runs all of it. Returns the error, or None."""
     with Stage(program, commands) as stage:
         return judge(program, stage)
-
-

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs random programs and compares them with the model.
 
-    .venv/bin/python tests/model/run.py --seed 7                     one program, printed step by step if it fails
-    .venv/bin/python tests/model/run.py --seed 7 --world mpich       with C under MPICH
-    .venv/bin/python tests/model/run.py --shrunk file.json           one from a file, as a failure leaves it
-    .venv/bin/python tests/model/run.py --seconds 3600 --seed 1000   as many as time allows, from this seed on
+.venv/bin/python tests/model/run.py --seed 7                     one program, printed step by step if it fails
+.venv/bin/python tests/model/run.py --seed 7 --world mpich       with C under MPICH
+.venv/bin/python tests/model/run.py --shrunk file.json           one from a file, as a failure leaves it
+.venv/bin/python tests/model/run.py --seconds 3600 --seed 1000   as many as time allows, from this seed on
 """
 
 import argparse
@@ -75,10 +75,16 @@ def main():
     options.add_argument("--print", action="store_true", help="print the program and play nothing")
     given = options.parse_args()
     if given.seconds:
-        campaign = Campaign(given.seed, given.seconds, given.world).run(given.failures, 0 if given.no_shrink else SHRINK_S)
+        campaign = Campaign(given.seed, given.seconds, given.world).run(
+            given.failures, 0 if given.no_shrink else SHRINK_S
+        )
         print(f"{campaign.played}, seeds {given.seed} to {campaign.seed - 1}: {len(campaign.failures)} failed")
         sys.exit(bool(campaign.failures))
-    one = program.read(given.shrunk) if given.shrunk else generate.program(given.seed, given.world or world_of(given.seed))
+    one = (
+        program.read(given.shrunk)
+        if given.shrunk
+        else generate.program(given.seed, given.world or world_of(given.seed))
+    )
     if given.print:
         program.write(one, "/dev/stdout")
         return

@@ -85,7 +85,9 @@ class Space:
             if attempt.fate == DEAD:
                 continue
             found.append(attempt)
-            if not self.damaged and (attempt.fate == COMPLETE or (attempt.fate == STAGED and attempt.pools <= set(pools))):
+            if not self.damaged and (
+                attempt.fate == COMPLETE or (attempt.fate == STAGED and attempt.pools <= set(pools))
+            ):
                 return found
         return [*found, None]
 

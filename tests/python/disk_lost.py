@@ -1,6 +1,6 @@
 """A job that loses a node with its disk. Its second revision is on the disks, but not yet in the memory of two nodes.
 
-    disk_lost.py SPACE NODES
+disk_lost.py SPACE NODES
 """
 
 import os

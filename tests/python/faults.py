@@ -1,7 +1,7 @@
 """Makes the calls of Mainstay that its arguments list, and prints the result of each: tests/c/faults.c, in Python.
 
-    faults.py SPACE COMMAND...           under MPI
-    faults.py --solo SPACE COMMAND...    one rank, without MPI
+faults.py SPACE COMMAND...           under MPI
+faults.py --solo SPACE COMMAND...    one rank, without MPI
 """
 
 import ctypes
@@ -76,7 +76,9 @@ class Program:
         return result
 
     def values(self, at):
-        x = np.uint64(at * 1000003 + self.rank) * np.uint64(2654435761) + np.arange(CELLS, dtype="u8") * np.uint64(40503)
+        x = np.uint64(at * 1000003 + self.rank) * np.uint64(2654435761) + np.arange(CELLS, dtype="u8") * np.uint64(
+            40503
+        )
         return ((x ^ (x >> np.uint64(15))) % np.uint64(1000003)).astype("f8") / 7
 
     def opened(self):
@@ -162,7 +164,12 @@ class Program:
             def view(self):
                 raise RuntimeError("no buffer today")
 
-        self.given = {"null": np.zeros(100, "O"), "field": self.field[:100], "error": Broken(), "back": self.grown[:100]}[where]
+        self.given = {
+            "null": np.zeros(100, "O"),
+            "field": self.field[:100],
+            "error": Broken(),
+            "back": self.grown[:100],
+        }[where]
 
     def do_alloc(self, name):
         self.said("protect", self.session.empty, name, 5000, "u1", same_address=True)
@@ -212,8 +219,14 @@ class Program:
             "out-of-order": [wide[:, ::-1], wide[::-1], memoryview(bytearray(8))[::-1], wide.T[1:]],
             "fortran": [wide.T, np.asfortranarray(wide)],
             "read-only": [b"bytes", np.broadcast_to(1.0, (3,)), np.float64(1), memoryview(b"bytes")],
-            "objects": [np.zeros(3, "O"), np.zeros(3, mixed), (ctypes.py_object * 2)(), (ctypes.c_void_p * 2)(),
-                        (ctypes.c_char_p * 2)(b"text"), (ctypes.c_wchar_p * 2)("text")],
+            "objects": [
+                np.zeros(3, "O"),
+                np.zeros(3, mixed),
+                (ctypes.py_object * 2)(),
+                (ctypes.c_void_p * 2)(),
+                (ctypes.c_char_p * 2)(b"text"),
+                (ctypes.c_wchar_p * 2)("text"),
+            ],
             "masked": [np.ma.masked_array(np.zeros(3), [0, 1, 0]), np.ma.zeros((2, 2))],
             "swapped": [np.zeros(3, ">f8"), np.zeros((2, 2), ">i4"), (ctypes.c_int32.__ctype_be__ * 3)()],
             "moved": [self.step[:1].view("i8")],

@@ -1,6 +1,6 @@
 """c/levels.c in Python: swapped arrays, an array that is new in each step, a box of a larger array, and a list.
 
-    levels.py SPACE FROM TO follow|address
+levels.py SPACE FROM TO follow|address
 """
 
 import sys
@@ -41,6 +41,7 @@ def main():
         box = lambda: wave.box[1:-1, 1:-1]  # noqa: E731
         place = {"global_shape": (10 * comm.size, 50), "offset": (10 * comm.rank, 0)}
         session.protect("box", box if mode == "follow" else box(), **place)
+
         def allocate(shape):
             nonlocal numbers
             numbers = np.empty(shape)

@@ -1,6 +1,6 @@
 """c/nodes.c in Python.
 
-    nodes.py SPACE STEPS GATE [STEP]...
+nodes.py SPACE STEPS GATE [STEP]...
 """
 
 import os

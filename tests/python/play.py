@@ -31,7 +31,12 @@ FREE = {"open", "env", "meet", "pause", "sleep", "alarm", "die", "reader", "leav
 class Timer(ctypes.Structure):
     """The argument of timer_create: struct sigevent."""
 
-    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+    _fields_ = [
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("rest", ctypes.c_char * 48),
+    ]
 
 
 def killed_after(us):
@@ -92,7 +97,9 @@ class Player:
 
     def open(self, path, hints):
         given = dict(line.removeprefix("mainstay_").split("=", 1) for line in hints.split(";") if "=" in line)
-        self.session = mainstay.open(path, COMM, hints={f"mainstay_{key}": value for key, value in given.items()} or None)
+        self.session = mainstay.open(
+            path, COMM, hints={f"mainstay_{key}": value for key, value in given.items()} or None
+        )
 
     def env(self, name, value):
         os.environ.pop(name, None) if value == "-" else os.environ.update({name: str(value)})
@@ -244,7 +251,6 @@ class Player:
     def leave(self):
         self.say("left")
         os._exit(0)
-
 
 
 def main(plan, log):

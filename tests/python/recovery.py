@@ -34,7 +34,6 @@ if not is_first and victim.exists():
     victim.unlink()
 
 
-
 def is_last(name):
     """Whether this process was started to die here; the next one is not."""
     path = Path(f"{space}.{name}")

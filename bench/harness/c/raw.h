@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 typedef struct raw_file {
-    int file;
-    unsigned char *buffer; /* of huge pages where the kernel has them: the cheapest to write from */
-    size_t bytes, chunk_bytes;
+  int file;
+  unsigned char *buffer; /* of huge pages where the kernel has them: the cheapest to write from */
+  size_t bytes, chunk_bytes;
 } raw_file;
 
 raw_file raw_open(const char *directory, int rank, size_t bytes, size_t chunk_bytes);
