@@ -103,14 +103,25 @@ def processes():
 
 
 def parent_of(pid):
+    return number_of(pid, 1)
+
+
+def session_of(pid):
+    return number_of(pid, 3)
+
+
+def number_of(pid, place):
+    """The number at `place` behind the name of a process in its stat file; None if it is gone."""
     try:
-        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[place])
     except (OSError, IndexError):
-        return None  # gone
+        return None
 
 
-def processes_with(variable, value):
-    """The processes of this user with `variable` in their environment: pidfds that the caller must close."""
+def processes_of(mpiexec, variable, value):
+    """The processes in the session of `mpiexec`, and those of this user with `variable` in their environment: pidfds that
+    the caller must close. A process whose first thread has ended has no environment any more, but other threads may still
+    write."""
     held = []
     for pid, _ in processes():
         try:
@@ -118,7 +129,7 @@ def processes_with(variable, value):
         except OSError:
             continue  # gone meanwhile
         # Read once it is held: another process could have had the id.
-        if value_of(variable, pid) == value:
+        if session_of(pid) == mpiexec or value_of(variable, pid) == value:
             held.append(pidfd)
         else:
             os.close(pidfd)

@@ -10,7 +10,7 @@ import time
 import uuid
 
 from build import OPENMPI
-from mpi import processes_with
+from mpi import processes_of
 
 END_LIMIT_S = 15
 JOB = "MAINSTAY_TEST_JOB"  # in the environment of all processes of a job: its name
@@ -88,8 +88,8 @@ class Job:
 
     def wait_for_ranks(self):
         """mpiexec can end before its ranks do: until they are gone, they may still write. The ranks of a job
-        that ended before its first line was read are found by their environment."""
-        missed = processes_with(JOB, self._name)
+        that ended before its first line was read are found by their session and their environment."""
+        missed = processes_of(self.process.pid, JOB, self._name)
         deadline = time.monotonic() + END_LIMIT_S
         for pidfd in (*self._ranks.values(), *missed):
             while not select.select([pidfd], [], [], max(0, deadline - time.monotonic()))[0]:
