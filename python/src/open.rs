@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The data of an open session; nothing once it is closed.
-pub(crate) struct State(Mutex<Option<Open>>);
+pub(crate) struct OpenSession(Mutex<Option<Open>>);
 
 pub(crate) struct Open {
     /// Taken out only to be closed or dropped.
@@ -31,9 +31,9 @@ pub(crate) struct Open {
     pub(crate) job: Option<Arc<Job>>,
 }
 
-impl State {
-    pub(crate) fn new(open: Open) -> State {
-        State(Mutex::new(Some(open)))
+impl OpenSession {
+    pub(crate) fn new(open: Open) -> OpenSession {
+        OpenSession(Mutex::new(Some(open)))
     }
 
     /// Exclusive access, for one call.

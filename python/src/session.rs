@@ -9,7 +9,7 @@ use crate::{
     mpi::check,
     notes,
     number::{Flag, Text, Whole, Wholes, whole},
-    open::{Open, State, or_refuse},
+    open::{Open, OpenSession, or_refuse},
     reader::{Item, Shard},
     record::Record,
     recovered::Recovered,
@@ -46,7 +46,7 @@ pub struct Session {
     size: AtomicUsize,
     /// `None` without a communicator.
     job: Option<Arc<Job>>,
-    pub(crate) state: State,
+    pub(crate) state: OpenSession,
 }
 
 /// Opens the space in the directory `path` for the ranks of the mpi4py communicator `comm`, which is duplicated, or
@@ -108,7 +108,7 @@ impl Session {
             steps: None,
             job: job.clone(),
         };
-        Ok(Session { path, rank, size, job, state: State::new(open) })
+        Ok(Session { path, rank, size, job, state: OpenSession::new(open) })
     }
 }
 

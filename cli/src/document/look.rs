@@ -140,7 +140,7 @@ pub struct LeftOut {
 pub struct Revision {
     #[serde(flatten)]
     pub key: Key,
-    pub state: State,
+    pub state: RevisionState,
     pub held: bool,
     pub shards: u32,
     pub shards_found: usize,
@@ -151,12 +151,12 @@ pub struct Revision {
     pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
     /// The places of the revision, nearest level first; empty if no other level is in sight.
-    pub levels: Vec<Lies>,
+    pub levels: Vec<PartOnLevel>,
 }
 
 /// The part of a revision in sight on a level, or on a copy of one.
 #[derive(Serialize)]
-pub struct Lies {
+pub struct PartOnLevel {
     pub level: &'static str,
     /// 0 is the level itself.
     pub copy: u32,
@@ -166,7 +166,7 @@ pub struct Lies {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum RevisionState {
     Newest,
     Complete,
     Incomplete,
@@ -302,7 +302,7 @@ impl Revision {
     pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Revision {
         Revision {
             key: Key::of(revision.key),
-            state: State::of(survey, revision),
+            state: RevisionState::of(survey, revision),
             held: revision.held,
             shards: revision.shard_count,
             shards_found: revision.shards.len(),
@@ -311,20 +311,20 @@ impl Revision {
             step: revision.step(),
             perceived_ns: revision.perceived_ns(),
             durable_ns: revision.durable_ns(),
-            levels: Lies::of(revision),
+            levels: PartOnLevel::of(revision),
         }
     }
 }
 
-impl Lies {
-    fn of(revision: &RevisionSurvey) -> Vec<Lies> {
+impl PartOnLevel {
+    fn of(revision: &RevisionSurvey) -> Vec<PartOnLevel> {
         let mut levels: BTreeMap<(LevelKind, u32), BTreeSet<u32>> = BTreeMap::new();
         for lying in &revision.lies {
             let shards = levels.entry((lying.place.level, lying.place.copy)).or_default();
             shards.extend(lying.shards.iter().map(|shard| shard.shard));
         }
         let is_whole = |shards: &BTreeSet<u32>| shards.len() as u64 == u64::from(revision.shard_count);
-        let lies = |((level, copy), shards): ((LevelKind, u32), BTreeSet<u32>)| Lies {
+        let lies = |((level, copy), shards): ((LevelKind, u32), BTreeSet<u32>)| PartOnLevel {
             level: level.name(),
             copy,
             shards_found: shards.len(),
@@ -349,20 +349,20 @@ impl Revision {
     }
 }
 
-impl State {
-    pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> State {
+impl RevisionState {
+    pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> RevisionState {
         match revision.complete {
-            true if survey.newest().is_some_and(|newest| newest.key == revision.key) => State::Newest,
-            true => State::Complete,
-            false => State::Incomplete,
+            true if survey.newest().is_some_and(|newest| newest.key == revision.key) => RevisionState::Newest,
+            true => RevisionState::Complete,
+            false => RevisionState::Incomplete,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            State::Newest => "newest",
-            State::Complete => "complete",
-            State::Incomplete => "incomplete",
+            RevisionState::Newest => "newest",
+            RevisionState::Complete => "complete",
+            RevisionState::Incomplete => "incomplete",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Lies, ListedHold, Revision, State},
+    document::{self, ListedHold, PartOnLevel, Revision, RevisionState},
     exit::{Exit, Failure, say},
     output,
     space::{holds, staged},
@@ -45,10 +45,10 @@ fn table(revisions: &[Revision]) -> String {
     let shown = columns.len() - usize::from(!several);
     let row = |r: &Revision| {
         let shards = match r.state {
-            State::Incomplete => format!("{} of {}", r.shards_found, r.shards),
+            RevisionState::Incomplete => format!("{} of {}", r.shards_found, r.shards),
             _ => r.shards.to_string(),
         };
-        let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
+        let levels: Vec<String> = r.levels.iter().map(PartOnLevel::words).collect();
         let mut cells = vec![
             r.key.revision.to_string(),
             r.key.lineage.to_string(),

@@ -4,8 +4,8 @@ use super::{items::items, phases};
 use crate::{
     arguments,
     document::{
-        self, Compressed, Layout, Lies, ListedHold, Node, Revision, SavedEarly, Shares, ShownRevision, ShownShard,
-        TableRow,
+        self, Compressed, Layout, ListedHold, Node, PartOnLevel, Revision, SavedEarly, Shares, ShownRevision,
+        ShownShard, TableRow,
         nodes::{Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -175,7 +175,7 @@ fn revision_page(shown: &ShownRevision, wanted: &arguments::Show) -> String {
         time::when_and_where(r.t1_unix_ns),
     );
     if !r.levels.is_empty() {
-        let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
+        let levels: Vec<String> = r.levels.iter().map(PartOnLevel::words).collect();
         page += &format!("{}\n\n", text::on_levels(&levels));
     }
     page += &changed(shown);

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments::{self, Revision},
-    document::{self, Key, Lies, Verdict, VerifiedRevision},
+    document::{self, Key, PartOnLevel, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
     output, progress,
     space::revision::complete,
@@ -134,7 +134,7 @@ fn table(revisions: &[VerifiedRevision]) -> String {
             vec![r.key.revision.to_string(), r.key.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()];
         if let (Some(level), Some(copy)) = (r.level, r.copy) {
             let whole = r.shards_found as u64 == u64::from(r.shards);
-            row.insert(2, Lies { level, copy, shards_found: r.shards_found, whole }.words());
+            row.insert(2, PartOnLevel { level, copy, shards_found: r.shards_found, whole }.words());
         }
         row
     };

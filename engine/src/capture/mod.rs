@@ -36,8 +36,8 @@ mod unseen;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, ByHashes, Changes, EarlyBlocks, Found, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan,
-    Written, WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_to_lead,
+    Base, BlockRun, ByHashes, Changes, Delta, Found, Late, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan,
+    SpeculativeBlocks, Written, WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_of_delta,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

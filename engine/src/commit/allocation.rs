@@ -145,7 +145,12 @@ impl Allocation {
 
     /// The part of it that a shard with `contents` takes if it refers to these runs, with blocks in `frames`; `None` if
     /// its metadata does not fit.
-    pub(crate) fn leading(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
+    pub(crate) fn delta_allocation(
+        &self,
+        contents: &Contents,
+        shared: &[Run],
+        frames: Vec<Frame>,
+    ) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks).into();
         let packing = self.packing.map(|packing| Packing::of(packing.codec, contents.blocks));
         let whole = Allocation { data, packing, ..self.clone() }.sharing(shared, &[], frames);
@@ -159,18 +164,18 @@ impl Allocation {
 
     /// The same for a shard with `contents`, partly written already, that refers to these runs as well, with blocks in
     /// `frames`; `None` if its metadata does not fit.
-    pub(crate) fn leading_late(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
+    pub(crate) fn delta_late(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks).into();
-        let leading = Allocation { data, is_outline: false, ..self.clone() }.sharing(shared, &[], frames);
+        let delta_allocation = Allocation { data, is_outline: false, ..self.clone() }.sharing(shared, &[], frames);
         // An outline has room for the largest possible number of parts.
-        let has_room = self.is_outline || self.has_room_for(&leading, contents);
-        (leading.fits(contents) && has_room).then_some(leading)
+        let has_room = self.is_outline || self.has_room_for(&delta_allocation, contents);
+        (delta_allocation.fits(contents) && has_room).then_some(delta_allocation)
     }
 
     /// Whether the metadata has room for the manifest of a shard with these references.
-    fn has_room_for(&self, leading: &Allocation, contents: &Contents) -> bool {
+    fn has_room_for(&self, delta_allocation: &Allocation, contents: &Contents) -> bool {
         let list = self.packing.map_or(0, |packing| packing.list_bytes());
-        let manifest = leading.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64 + list;
+        let manifest = delta_allocation.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64 + list;
         // A salvager has rows for everything that could be staged.
         let rows = blocks_for(self.own_blocks() * HASH_BYTES as u64);
         rows + blocks_for(manifest) <= self.meta.count

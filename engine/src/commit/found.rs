@@ -41,7 +41,7 @@ impl FoundLedger {
 
     /// The room of a shard with `contents`, partly written into `whole` already, that refers to these runs as well.
     /// `None` if the list of its items does not fit there, or if the `retained` revisions lack any of the runs.
-    pub(crate) fn leading_late(
+    pub(crate) fn delta_late(
         &self,
         whole: &Allocation,
         contents: &Contents,
@@ -53,18 +53,18 @@ impl FoundLedger {
         let staying: Vec<Arc<Kept>> = self.0.kept().iter().filter(stays).cloned().collect();
         let frames = frames_of(&staying, shared);
         check_shared(&staying, self.0.portion.data_blocks(), shared, &[], &frames).ok()?;
-        whole.leading_late(contents, shared, frames)
+        whole.delta_late(contents, shared, frames)
     }
 
-    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `leading`, whether or not
+    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `delta_allocation`, whether or not
     /// its roots that free blocks have been written.
     pub(crate) fn lasts_sharing(
         &self,
-        leading: &Allocation,
+        delta_allocation: &Allocation,
         whole: &Allocation,
         retained: &[RevisionKey],
         keep: usize,
     ) -> bool {
-        self.0.lasts_sharing(leading, whole, retained, keep)
+        self.0.lasts_sharing(delta_allocation, whole, retained, keep)
     }
 }

@@ -153,10 +153,10 @@ impl Ledger {
         self.rehearse(maps, Some((&allocation, imagined)), [need, whole], complete, keep).then_some(allocation)
     }
 
-    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `leading`.
+    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `delta_allocation`.
     pub(crate) fn lasts_sharing(
         &self,
-        leading: &Allocation,
+        delta_allocation: &Allocation,
         whole: &Allocation,
         retained: &[RevisionKey],
         keep: usize,
@@ -166,8 +166,8 @@ impl Ledger {
             meta: allocation.meta.count,
             packing: allocation.packing,
         };
-        let given = Some((leading, leading.imagined(0)));
-        self.rehearse(&mut self.free_maps(), given, [need(leading), need(whole)], retained, keep)
+        let given = Some((delta_allocation, delta_allocation.imagined(0)));
+        self.rehearse(&mut self.free_maps(), given, [need(delta_allocation), need(whole)], retained, keep)
     }
 
     /// Whether shards of this size keep finding room.

@@ -49,7 +49,7 @@ pub(crate) struct OpenedLedger {
     /// Unreadable parts: both slots, catalogues, manifests.
     pub(crate) damage: Vec<String>,
     /// The one unreadable slot, while the other is readable: a crash interrupted its write, or it is damaged.
-    pub(crate) torn: Vec<String>,
+    pub(crate) damaged_slots: Vec<String>,
     /// Whether at least one slot refers to a catalogue, so that the portion may be written.
     pub(crate) usable: bool,
     pub(crate) clean: bool,
@@ -61,7 +61,7 @@ impl Ledger {
     /// Reads the portion. Notes damage; fails on an I/O error or a newer version.
     pub(crate) fn open(portion: Portion) -> Result<OpenedLedger> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
-        let (mut torn, mut is_new) = (Vec::new(), false);
+        let (mut damaged_slots, mut is_new) = (Vec::new(), false);
         for (index, place) in slots.iter_mut().enumerate() {
             let read = portion.read_slot(index).or_else(|error| {
                 is_new = portion.is_unwritten(index);
@@ -71,7 +71,7 @@ impl Ledger {
             let slot = match read {
                 Ok(slot) => slot,
                 Err(Error::Damaged { what }) => {
-                    torn.extend(what);
+                    damaged_slots.extend(what);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -85,9 +85,9 @@ impl Ledger {
         }
         match slots.iter().flatten().map(|root| root.slot.sequence).max() {
             // The second slot of a new portion.
-            Some(1) if is_new => torn.clear(),
+            Some(1) if is_new => damaged_slots.clear(),
             // No crash leaves two invalid slots.
-            None if torn.len() == 2 => damage.append(&mut torn),
+            None if damaged_slots.len() == 2 => damage.append(&mut damaged_slots),
             _ => {}
         }
         damage.dedup();
@@ -103,7 +103,7 @@ impl Ledger {
         };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
-        Ok(OpenedLedger { ledger, damage, torn, usable, clean, lineage })
+        Ok(OpenedLedger { ledger, damage, damaged_slots, usable, clean, lineage })
     }
 
     /// The ledger of a portion that was just made, with `slot` as its first.

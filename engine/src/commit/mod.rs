@@ -9,20 +9,20 @@
 //! - revisions that all ranks last agreed to be complete stay in every root, and so do held revisions.
 
 mod allocation;
-mod early;
 mod found;
 mod lasting;
 mod ledger;
 mod protocol;
 mod publication;
 mod revision;
+mod speculative;
 mod staying;
 
 pub(crate) use allocation::{Allocation, Need, Packing, RUNS};
-pub(crate) use early::EarlyRoom;
 pub(crate) use found::FoundLedger;
 pub(crate) use lasting::{Counted, Shares, Stays, lacking};
 pub(crate) use ledger::{Ledger, OpenedLedger};
 pub(crate) use publication::{Described, Publication};
 pub use revision::RevisionKey;
 pub(crate) use revision::{Complete, Kept};
+pub(crate) use speculative::SpeculativeRoom;

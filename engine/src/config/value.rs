@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A parsed value, or a description of the flaw.
+/// A parsed value, or a description of the damage.
 pub(super) type Read<T> = Result<T, String>;
 
 pub(super) fn count<T: TryFrom<i128>>(value: &Value) -> Read<T> {

@@ -2,7 +2,7 @@
 //! others are written there. Each piece is processed while the next is on its way.
 
 use crate::{
-    capture::{Contents, Led},
+    capture::{Contents, Delta},
     device::Mapped,
     error::{Error, Result},
     place::{Shard, StagingTime, read_runs},
@@ -30,20 +30,20 @@ pub(crate) enum Landing {
 pub(crate) struct Older {
     portion: Portion,
     entry: Entry,
-    led: Led,
+    delta: Delta,
     homes: Vec<Option<u64>>,
 }
 
 impl Older {
-    /// For the revision with this `entry` in `portion`; `led`: the blocks that the copy would share.
-    pub(crate) fn new(portion: Portion, entry: Entry, led: Led) -> Older {
-        let homes = led.homes();
-        Older { portion, entry, led, homes }
+    /// For the revision with this `entry` in `portion`; `delta`: the blocks that the copy would share.
+    pub(crate) fn new(portion: Portion, entry: Entry, delta: Delta) -> Older {
+        let homes = delta.homes();
+        Older { portion, entry, delta, homes }
     }
 
     /// The number of blocks that the other rank sends.
     pub(crate) fn comes(&self) -> u64 {
-        self.led.contents.blocks
+        self.delta.contents.blocks
     }
 
     /// Saves these blocks at their places in the whole log. `first` is the number of the first one in the log of sent
@@ -65,7 +65,7 @@ impl Older {
     /// Saves the blocks that are not sent once more.
     fn carry_kept(&self, copy: &Shard) -> Result<()> {
         let mut first = self.comes();
-        read_runs(&self.portion, &self.portion.read_manifest(&self.entry)?, &self.led.shared, |blocks| {
+        read_runs(&self.portion, &self.portion.read_manifest(&self.entry)?, &self.delta.shared, |blocks| {
             self.carry(copy, first, blocks)?;
             first += (blocks.len() / BLOCK) as u64;
             Ok(())
@@ -77,7 +77,7 @@ impl Older {
 #[derive(Debug)]
 pub(crate) struct Arrived {
     /// The contents of the whole log, and its shared blocks. `None` if the report made no sense.
-    contents: Option<(Contents, Option<Led>)>,
+    contents: Option<(Contents, Option<Delta>)>,
     /// The hash of the hashes of all blocks, as the other rank has them.
     hash: Hash,
     /// The part of an older revision that is saved once more.
@@ -99,7 +99,7 @@ impl Landing {
 }
 
 impl Arrived {
-    pub(crate) fn new(contents: Option<(Contents, Option<Led>)>, hash: Hash, older: Option<Arc<Older>>) -> Arrived {
+    pub(crate) fn new(contents: Option<(Contents, Option<Delta>)>, hash: Hash, older: Option<Arc<Older>>) -> Arrived {
         Arrived { contents, hash, older }
     }
 
@@ -110,9 +110,9 @@ impl Arrived {
         if let Some(error) = copy.failure() {
             return Err(error.clone());
         }
-        let (contents, led) = contents.ok_or_else(|| Error::Internal { what: "a copy of nothing".to_owned() })?;
-        let found = match &led {
-            Some(led) => copy.with_rows(led.contents.blocks, |rows| led.hash_of_hashes(rows)),
+        let (contents, delta) = contents.ok_or_else(|| Error::Internal { what: "a copy of nothing".to_owned() })?;
+        let found = match &delta {
+            Some(delta) => copy.with_rows(delta.contents.blocks, |rows| delta.hash_of_hashes(rows)),
             None => Some(copy.hash_of_hashes(contents.blocks)),
         };
         if found != Some(hash) {
@@ -123,7 +123,7 @@ impl Arrived {
                 copy.key().number
             )));
         }
-        copy.note_staged(StagingTime::default(), led.map_or(contents, |led| led.contents));
+        copy.note_staged(StagingTime::default(), delta.map_or(contents, |delta| delta.contents));
         Ok(())
     }
 }

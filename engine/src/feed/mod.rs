@@ -9,7 +9,7 @@ mod arrived;
 pub(crate) use arrived::{Arrived, Landing, Older};
 
 use crate::{
-    capture::{Contents, Led, LogPlaces, Size, differing_or_sparse},
+    capture::{Contents, Delta, LogPlaces, Size, differing_or_sparse},
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, each_at_once, spawn},
@@ -261,14 +261,14 @@ pub(crate) fn copy_published(
         }
         carried(bytes.len() as u64);
     });
-    let contents = match led_to(portion, manifest, &contents, copy, lasts) {
-        Some((carried, led)) => {
+    let contents = match delta_of(portion, manifest, &contents, copy, lasts) {
+        Some((carried, delta)) => {
             let wanted = log.in_portion(&carried);
             let rows = &mut HashRows::new(manifest.runs.len());
             pour_blocks(portion, manifest, rows, &wanted, &|at, bytes| {
-                each_together(&led, log.of_byte(at), bytes, carry);
+                each_together(&delta, log.of_byte(at), bytes, carry);
             })?;
-            led.contents
+            delta.contents
         }
         None => {
             pour(portion, manifest, &|at, bytes| carry(log.of_byte(at), bytes))?;
@@ -284,27 +284,27 @@ pub(crate) fn copy_published(
 
 /// The blocks of the log to carry, if the copy shares all others with an older revision; `None`: all are carried.
 /// Blocks that cannot be read there are carried.
-fn led_to(
+fn delta_of(
     portion: &Portion,
     manifest: &Manifest,
     contents: &Contents,
     copy: &Shard,
     lasts: bool,
-) -> Option<(Vec<Range<u64>>, Led)> {
+) -> Option<(Vec<Range<u64>>, Delta)> {
     let (there, kept) = copy.older(None)?;
     let old = base_of(&there, &kept.entry).ok()??;
     let rows = joined_rows(portion, manifest).ok()?;
     let carried = differing_or_sparse(contents, &rows, &old);
-    let led = Led::new(contents, &carried, &old).filter(|led| !led.shared.is_empty())?;
-    copy.lead(&led, lasts).ok()?.then_some((carried, led))
+    let delta = Delta::new(contents, &carried, &old).filter(|delta| !delta.shared.is_empty())?;
+    copy.lead(&delta, lasts).ok()?.then_some((carried, delta))
 }
 
 /// Calls `carry` with the blocks from `at` on in stretches that are adjacent; all of them are carried.
-fn each_together(led: &Led, at: u64, bytes: &[u8], carry: impl Fn(u64, &[u8])) {
+fn each_together(delta: &Delta, at: u64, bytes: &[u8], carry: impl Fn(u64, &[u8])) {
     let mut from = 0;
-    while let Some(place) = led.place(at + from as u64).filter(|_| from < bytes.len()) {
+    while let Some(place) = delta.place(at + from as u64).filter(|_| from < bytes.len()) {
         let mut to = from + BLOCK;
-        while to < bytes.len() && led.place(at + to as u64) == Some(place + (to - from) as u64) {
+        while to < bytes.len() && delta.place(at + to as u64) == Some(place + (to - from) as u64) {
             to += BLOCK;
         }
         carry(place, &bytes[from..to]);

@@ -27,14 +27,14 @@ enum Started {
 
 #[derive(Debug)]
 struct Meeting {
-    state: Mutex<State>,
+    state: Mutex<MeetingState>,
     changed: Condvar,
 }
 
 type Queue = VecDeque<(Message, Vec<u8>)>;
 
 #[derive(Debug)]
-struct State {
+struct MeetingState {
     given: Vec<Option<Vec<u8>>>,
     /// The number of meetings that ended; the result of the last one stays until the next one ends.
     ended: u64,
@@ -105,9 +105,9 @@ impl ThreadGroup {
     /// Waits until `is_so`, or until a rank has left.
     fn wait<'a>(
         &self,
-        mut state: MutexGuard<'a, State>,
-        is_so: impl Fn(&State) -> bool,
-    ) -> Result<MutexGuard<'a, State>> {
+        mut state: MutexGuard<'a, MeetingState>,
+        is_so: impl Fn(&MeetingState) -> bool,
+    ) -> Result<MutexGuard<'a, MeetingState>> {
         while !is_so(&state) {
             state.check(|_| true)?;
             state = self.meeting.wait(state);
@@ -116,7 +116,7 @@ impl ThreadGroup {
     }
 
     /// Fills the oldest receives with the oldest messages.
-    fn take_from(&self, from: usize, state: &mut State, started: &mut BTreeMap<Message, Started>) {
+    fn take_from(&self, from: usize, state: &mut MeetingState, started: &mut BTreeMap<Message, Started>) {
         let Some(sent) = state.under_way.get_mut(&(from, self.rank)) else { return };
         let is_awaited = |one: &Started| matches!(one, Started::Receive { from: of, .. } if *of == from);
         let awaited: Vec<_> = started.iter().filter(|(_, one)| is_awaited(one)).map(|(message, _)| *message).collect();
@@ -143,7 +143,7 @@ fn dismissed() -> Error {
     Error::GroupFailed { what: "the other ranks take this rank for a failed one".to_owned() }
 }
 
-impl State {
+impl MeetingState {
     /// An error once a rank that `concerns` the caller has left, or this group has ended.
     fn check(&self, concerns: impl Fn(usize) -> bool) -> Result<()> {
         let failed = |what| Err(Error::GroupFailed { what });
@@ -183,7 +183,7 @@ impl Meeting {
         spares: VecDeque<Sender<ThreadGroup>>,
         starters: VecDeque<Sender<ThreadGroup>>,
     ) -> Arc<Meeting> {
-        let state = State {
+        let state = MeetingState {
             given: vec![None; size],
             ended: 0,
             result: Arc::default(),
@@ -198,11 +198,11 @@ impl Meeting {
         Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, MeetingState>) -> MutexGuard<'a, MeetingState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MeetingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ pub(super) const NEAREST: usize = 0;
 /// A part of the log with a fixed place, still to be filled by a snapshot.
 #[derive(Debug)]
 pub(crate) struct Awaited {
-    lies: Lies,
+    lies: LoadLocation,
     offset: u64,
     bytes: u64,
     /// Number of bytes that the snapshot has copied when this part is filled.
@@ -23,12 +23,12 @@ pub(crate) struct Awaited {
 impl Awaited {
     /// `chunk` will hold `bytes` bytes (whole blocks) of the log, starting at `offset`.
     pub(crate) fn in_chunk(chunk: Chunk, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
-        Awaited { lies: Lies::Chunk(chunk), offset, bytes, filled_after }
+        Awaited { lies: LoadLocation::Chunk(chunk), offset, bytes, filled_after }
     }
 
     /// The start of `mapped`, in place, will hold them.
     pub(crate) fn in_place(mapped: Mapped, pool: Pool, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
-        Awaited { lies: Lies::InPlace(mapped, pool), offset, bytes, filled_after }
+        Awaited { lies: LoadLocation::InPlace(mapped, pool), offset, bytes, filled_after }
     }
 
     /// Only the end of the snapshot shows whether this part is filled.
@@ -39,8 +39,8 @@ impl Awaited {
     /// The part is filled. It gets in line to be written only now: otherwise others would wait for it.
     pub(crate) fn filled(self, shard: Arc<Shard>) -> Result<Load> {
         match self.lies {
-            Lies::Chunk(chunk) => Load::new(chunk, shard, self.offset, self.bytes),
-            Lies::InPlace(mapped, pool) => Ok(Load::in_place(mapped, pool, shard, self.offset, self.bytes)),
+            LoadLocation::Chunk(chunk) => Load::new(chunk, shard, self.offset, self.bytes),
+            LoadLocation::InPlace(mapped, pool) => Ok(Load::in_place(mapped, pool, shard, self.offset, self.bytes)),
         }
     }
 }
@@ -48,7 +48,7 @@ impl Awaited {
 /// A filled part of the log. A chunk is returned to the pool when it is hashed and the last target has it.
 #[derive(Debug)]
 pub(crate) struct Load {
-    lies: Lies,
+    lies: LoadLocation,
     shard: Arc<Shard>,
     /// Offset of the load in the log.
     offset: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Load {
 }
 
 #[derive(Debug)]
-enum Lies {
+enum LoadLocation {
     Chunk(Chunk),
     /// Already in place. The pool shows whether other ranks copy.
     InPlace(Mapped, Pool),
@@ -71,7 +71,7 @@ impl Load {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;
         let filled_at = shard.started().elapsed();
-        Ok(Load { lies: Lies::Chunk(chunk), shard, offset, bytes, segment, filled_at })
+        Ok(Load { lies: LoadLocation::Chunk(chunk), shard, offset, bytes, segment, filled_at })
     }
 
     /// A load that is already in place: `bytes` bytes (whole blocks) of the log, starting at `offset`, at the start of
@@ -79,14 +79,14 @@ impl Load {
     pub(crate) fn in_place(mapped: Mapped, pool: Pool, shard: Arc<Shard>, offset: u64, bytes: u64) -> Load {
         let segment = shard.place_in_target(offset, bytes);
         let filled_at = shard.started().elapsed();
-        Load { lies: Lies::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
+        Load { lies: LoadLocation::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
     }
 
     /// The chunk to write to the targets; `None` if the load is already in place.
     fn chunk(&self) -> Option<&Chunk> {
         match &self.lies {
-            Lies::Chunk(chunk) => Some(chunk),
-            Lies::InPlace(..) => None,
+            LoadLocation::Chunk(chunk) => Some(chunk),
+            LoadLocation::InPlace(..) => None,
         }
     }
 
@@ -101,8 +101,8 @@ impl Load {
 
     pub(crate) fn filled(&self) -> &[u8] {
         let all = match &self.lies {
-            Lies::Chunk(chunk) => chunk.bytes(),
-            Lies::InPlace(mapped, _) => mapped.as_ref(),
+            LoadLocation::Chunk(chunk) => chunk.bytes(),
+            LoadLocation::InPlace(mapped, _) => mapped.as_ref(),
         };
         &all[..self.bytes as usize]
     }
@@ -147,8 +147,8 @@ impl Load {
     pub(super) fn hash(&self) {
         let has_failed = || self.shard.has_failed();
         let pool = match &self.lies {
-            Lies::Chunk(chunk) => chunk.pool(),
-            Lies::InPlace(_, pool) => pool,
+            LoadLocation::Chunk(chunk) => chunk.pool(),
+            LoadLocation::InPlace(_, pool) => pool,
         };
         let is_wanted = || self.chunk().is_some_and(Chunk::is_wanted);
         self.shard.pace.let_others_copy(pool, has_failed, is_wanted);

@@ -7,12 +7,11 @@
 //! is never published in that target. A chunk is kept until the last target has it. All segments that the record beside
 //! the pool marks as done are in the space.
 
-mod early;
+mod delta;
 mod ending;
 mod following;
 mod hashes;
 mod intent;
-mod leading;
 mod load;
 mod pacing;
 mod packed;
@@ -20,17 +19,18 @@ mod publishing;
 mod shard;
 mod site;
 mod sizing;
+mod speculative;
 mod target;
 #[cfg(test)]
 mod tests;
 mod threads;
 
-pub(crate) use early::EarlyPart;
+pub(crate) use delta::read_runs;
 pub(crate) use following::Following;
 pub(crate) use intent::Intent;
-pub(crate) use leading::read_runs;
 pub(crate) use load::{Awaited, Load};
 pub(crate) use shard::{Shard, StagingTime};
 pub(crate) use site::{Site, TakenOver};
 pub(crate) use sizing::portion_blocks;
+pub(crate) use speculative::SpeculativePart;
 pub(crate) use threads::IoThreads;

@@ -91,7 +91,7 @@ impl Shard {
         let written_bytes = writes.total().bytes + target.in_place_bytes();
         let phases = PhaseRecord { writes: writes.total().count, written_bytes, ..self.phases() };
         // A shard that shares blocks may have fewer rows than there is room for.
-        let rows = if target.leads() {
+        let rows = if target.is_delta() {
             blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES
         } else {
             self.size().hash_bytes()

@@ -20,7 +20,7 @@ use std::sync::{
 pub(super) struct Target {
     pub(super) site: Site,
     /// The used part of the site's allocation, with the shared blocks, if those were found out later.
-    leading: OnceLock<Allocation>,
+    delta_allocation: OnceLock<Allocation>,
     /// Result of writing the roots that free the blocks; the first thread that needs them writes them.
     prepared: OnceLock<Result<()>>,
     /// Number of parts that have not ended: the write and the hashing of each chunk in progress, and one for the
@@ -35,22 +35,22 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(site: Site) -> Target {
-        let (leading, prepared, writes, in_place, packed, ending) = Default::default();
-        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, in_place, packed, ending }
+        let (delta_allocation, prepared, writes, in_place, packed, ending) = Default::default();
+        Target { site, delta_allocation, prepared, parts: AtomicU64::new(1), writes, in_place, packed, ending }
     }
 
     /// The shard refers to older ones.
     pub(super) fn lead(&self, allocation: Allocation) {
-        let _ = self.leading.set(allocation);
+        let _ = self.delta_allocation.set(allocation);
     }
 
     /// Whether the shard refers to older ones.
-    pub(super) fn leads(&self) -> bool {
-        self.leading.get().is_some()
+    pub(super) fn is_delta(&self) -> bool {
+        self.delta_allocation.get().is_some()
     }
 
     pub(super) fn allocation(&self) -> &Allocation {
-        self.leading.get().unwrap_or(&self.site.allocation)
+        self.delta_allocation.get().unwrap_or(&self.site.allocation)
     }
 
     /// The target as described to a salvager.

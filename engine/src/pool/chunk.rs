@@ -3,7 +3,7 @@
 use super::{
     Pool, file,
     layout::ChunkEntry,
-    word::{FREE, State, Word},
+    word::{ChunkState, FREE, Word},
 };
 use crate::{
     device::forks,
@@ -79,12 +79,12 @@ impl Chunk {
         entry.ticket.store(ticket, Ordering::Relaxed);
         entry.segment.store(segment, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
-        self.change(State::Full, tag)
+        self.change(ChunkState::Full, tag)
     }
 
     /// Marks the chunk as written, so that the next in line may start. The chunk is held until it is dropped.
     pub(crate) fn written(&self) -> Result<()> {
-        self.change(State::Written, self.tag())?;
+        self.change(ChunkState::Written, self.tag())?;
         self.pool.shared.control().turn.wake_all();
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Chunk {
     }
 
     /// Changes the chunk's word. A process that sees the new state also sees all earlier stores.
-    pub(super) fn change(&self, state: State, tag: u32) -> Result<()> {
+    pub(super) fn change(&self, state: ChunkState, tag: u32) -> Result<()> {
         let old = self.word.load(Ordering::Relaxed);
         let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
         let changed = self.entry().word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use super::{
     Pool, Shared, file,
     signal::Waited,
     size::{Aim, LOOK_AGAIN},
-    word::{FREE, State, Word},
+    word::{ChunkState, FREE, Word},
 };
 use crate::{
     config::PoolHeld,
@@ -281,7 +281,7 @@ impl Shared {
         // Read once, because it may change at t1.
         let chunk_bytes = self.chunk_bytes();
         let first = from.div_ceil(chunk_bytes) as usize;
-        let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
+        let mine = Word { state: ChunkState::Filling, member: self.member_bits(), tag: 0 }.bits();
         for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
             // Another member took over, and may have made the memory by now.
             if self.control().making.load(Ordering::SeqCst) != self.mine() {

@@ -5,7 +5,7 @@ use super::{
     layout::SURVIVOR,
     listing::records_of,
     sealed::{Sealed, owner_of},
-    word::{FREE, State, Word, WordRead},
+    word::{ChunkState, FREE, Word, WordRead},
 };
 use crate::{
     config::PoolHeld,
@@ -116,7 +116,7 @@ impl Shared {
         if self.held[index].swap(true, Ordering::Acquire) {
             return;
         }
-        let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
+        let mine = Word { state: ChunkState::Filling, member: self.member_bits(), tag: 0 }.bits();
         let word = &self.chunk_entries()[index].word;
         if word.compare_exchange(bits, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             self.free(index, mine);

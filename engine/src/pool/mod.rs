@@ -19,11 +19,11 @@ mod making;
 mod mark;
 mod members;
 mod open;
-mod plan;
 mod record;
 mod record_layout;
 mod salvage;
 mod sealed;
+mod sealed_plan;
 mod shape;
 mod signal;
 mod size;
@@ -42,13 +42,13 @@ pub use available::pool_limit;
 pub(crate) use chunk::Chunk;
 pub(crate) use listing::list;
 pub(crate) use mark::{Mark, is_in_sight, mark_gone};
-pub(crate) use plan::{SealedPlan, SealedTarget};
 pub(crate) use record::{RankRecord, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
 pub(crate) use salvage::{
     Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, spaces_of,
 };
 pub(crate) use sealed::{Owed, Sealed, SealedSegment, StagedBytes};
+pub(crate) use sealed_plan::{SealedPlan, SealedTarget};
 pub(crate) use shape::Shape;
 pub(crate) use space_note::SpaceNote;
 pub(crate) use staged::LostRecord;

@@ -2,11 +2,11 @@
 
 use super::{
     Pool, file,
-    plan::SealedPlan,
     record_layout::{
         CONTROL_AT, HASHED, IN_TARGET, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound,
         ended_with, seal_of,
     },
+    sealed_plan::SealedPlan,
 };
 use crate::{
     device::{Mapping, forks},

@@ -5,11 +5,11 @@ use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
     listing::records_of,
-    plan::{SealedPlan, SealedTarget},
     record_layout::{
         CONTROL_AT, HASHED, IN_TARGET, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in,
         ended_with, seal_of,
     },
+    sealed_plan::{SealedPlan, SealedTarget},
     word::WordRead,
 };
 use crate::{

@@ -3,7 +3,7 @@
 
 use super::{
     Pool, Shared, file,
-    plan::{SealedPlan, SealedTarget},
+    sealed_plan::{SealedPlan, SealedTarget},
 };
 use crate::{
     device::Device,

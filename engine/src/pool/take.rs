@@ -4,7 +4,7 @@ use super::{
     Chunk, Pool,
     layout::ChunkEntry,
     signal::Waited,
-    word::{FREE, State, Word, WordRead},
+    word::{ChunkState, FREE, Word, WordRead},
 };
 use crate::{
     config::PoolHeld,
@@ -33,7 +33,7 @@ impl Pool {
         if entries.is_empty() {
             return None;
         }
-        let mine = Word { state: State::Filling, member: shared.member_bits(), tag: 0 }.bits();
+        let mine = Word { state: ChunkState::Filling, member: shared.member_bits(), tag: 0 }.bits();
         let from = shared.cursor.load(Ordering::Relaxed) as usize % entries.len();
         for index in (from..entries.len()).chain(0..from) {
             let word = &entries[index].word;
@@ -53,7 +53,7 @@ impl Pool {
             }
             let is_under_way = |entry: &ChunkEntry| {
                 let found = WordRead::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
-                matches!(found, WordRead::Taken(word) if word.state != State::Filling)
+                matches!(found, WordRead::Taken(word) if word.state != ChunkState::Filling)
             };
             // On an error the chunk is dropped, and is free again.
             let memory = match self.held() {

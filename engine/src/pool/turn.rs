@@ -3,7 +3,7 @@
 use super::{
     Chunk, Pool,
     signal::Waited,
-    word::{State, WordRead},
+    word::{ChunkState, WordRead},
 };
 use crate::{error::Result, ground::Instant};
 use std::{sync::atomic::Ordering, time::Duration};
@@ -30,7 +30,7 @@ impl Chunk {
                 Waited::TimedOut => dead = self.pool().dead(),
             }
         }
-        self.change(State::Writing, self.tag())
+        self.change(ChunkState::Writing, self.tag())
     }
 
     pub(super) fn is_next(&self, dead: &[u32]) -> bool {

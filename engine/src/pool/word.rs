@@ -5,7 +5,7 @@
 pub(super) const FREE: u64 = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ChunkState {
     Filling = 1,
     /// The chunk holds a segment that is still to be written.
     Full,
@@ -18,7 +18,7 @@ pub(crate) enum State {
 /// A word other than `FREE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
-    pub(super) state: State,
+    pub(super) state: ChunkState,
     pub(super) member: u16,
     /// Tag of the shard that the contents belong to, among the member's shards.
     pub(super) tag: u32,
@@ -40,12 +40,12 @@ impl Word {
 
     /// Whether the contents are complete: filled, and not given back.
     pub(super) fn is_filled(self) -> bool {
-        self.state != State::Filling
+        self.state != ChunkState::Filling
     }
 
     /// Whether the chunk is being written, or waits to be.
     pub(super) fn is_in_line(self) -> bool {
-        matches!(self.state, State::Full | State::Writing)
+        matches!(self.state, ChunkState::Full | ChunkState::Writing)
     }
 }
 
@@ -53,10 +53,10 @@ impl WordRead {
     pub(super) fn of(bits: u64, members: u32) -> WordRead {
         let state = match bits & 0xffff {
             _ if bits == FREE => return WordRead::Free,
-            1 => State::Filling,
-            2 => State::Full,
-            3 => State::Writing,
-            4 => State::Written,
+            1 => ChunkState::Filling,
+            2 => ChunkState::Full,
+            3 => ChunkState::Writing,
+            4 => ChunkState::Written,
             _ => return WordRead::Garbage,
         };
         let word = Word { state, member: (bits >> 16) as u16, tag: (bits >> 32) as u32 };

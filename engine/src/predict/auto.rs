@@ -6,11 +6,11 @@
 
 use super::{
     count::Count,
-    early::{EarlyTally, Outcome},
     idle::Idle,
     infrequent::Infrequent,
     phase::Phase,
     predictor::{Page, Predictor, Tick},
+    tally::{Outcome, SpeculativeTally},
 };
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ const LEARNING: f64 = 0.5;
 const PHASE: usize = 0;
 
 pub(super) struct Auto {
-    tried: Vec<Tried>,
+    tried: Vec<Candidate>,
     best: Option<usize>,
     /// Number of intervals.
     seen: u64,
@@ -46,9 +46,9 @@ pub(super) struct Auto {
     done: Score,
 }
 
-struct Tried {
+struct Candidate {
     predictor: Box<dyn Predictor>,
-    early: EarlyTally,
+    early: SpeculativeTally,
     settled: Vec<Page>,
     score: Score,
 }
@@ -69,9 +69,9 @@ impl Auto {
             Box::new(Infrequent::new(after)),
             Box::<Idle>::default(),
         ];
-        let tried = others.into_iter().map(|predictor| Tried {
+        let tried = others.into_iter().map(|predictor| Candidate {
             predictor,
-            early: EarlyTally::default(),
+            early: SpeculativeTally::default(),
             settled: Vec::new(),
             score: Score::default(),
         });
@@ -94,7 +94,7 @@ impl Auto {
 impl Predictor for Auto {
     fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>) {
         let more = self.may_waste_of_dirty();
-        for Tried { predictor, early, settled, .. } in &mut self.tried {
+        for Candidate { predictor, early, settled, .. } in &mut self.tried {
             early.save(tick.capacity);
             early.written(tick.written);
             settled.clear();
@@ -112,7 +112,7 @@ impl Predictor for Auto {
         self.seen += 1;
         let has_learnt = self.seen > LEARNS;
         let mut outcomes = Vec::with_capacity(self.tried.len());
-        for Tried { predictor, early, score, .. } in &mut self.tried {
+        for Candidate { predictor, early, score, .. } in &mut self.tried {
             predictor.checkpoint();
             let outcome = early.end();
             outcomes.push(outcome);

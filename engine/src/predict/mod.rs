@@ -6,7 +6,6 @@
 
 mod auto;
 mod count;
-mod early;
 mod idle;
 mod infrequent;
 mod kind;
@@ -16,11 +15,12 @@ mod phase;
 mod positions;
 mod predictor;
 mod replay;
+mod tally;
 mod trace;
 
-pub(crate) use early::EarlyTally;
 pub use kind::Kind;
 pub use numbering::Numbering;
 pub use predictor::{Page, Predictor, Tick};
 pub use replay::{Ends, Outcome, Replay, Speed};
+pub(crate) use tally::SpeculativeTally;
 pub use trace::{Moment, Reader, Writer, Written};

@@ -1,14 +1,14 @@
 //! Replays a trace: computes which pages predictors would have saved early in the recorded run (the oracle simulator of
 //! paper 004, section 4.2).
 
-use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::EarlyTally, oracle::Oracle};
+use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, oracle::Oracle, tally::SpeculativeTally};
 use crate::{
     error::{Error, Result},
     ground::{control_group, kernel_text},
 };
 use std::{ops::Range, time::Duration};
 
-pub use super::early::Outcome;
+pub use super::tally::Outcome;
 
 /// Bytes that all predictors together keep for a page, approximately.
 const PAGE_BYTES: u64 = 1024;
@@ -41,7 +41,7 @@ pub struct Replay {
     writer: Speed,
     /// Intervals for learning before counting begins.
     learn: usize,
-    tried: Vec<Tried>,
+    tried: Vec<ReplayedPredictor>,
     oracle: Oracle,
     pages: Numbering,
     has_started: bool,
@@ -57,10 +57,10 @@ pub struct Replay {
     iterations: usize,
 }
 
-struct Tried {
+struct ReplayedPredictor {
     kind: Kind,
     predictor: Option<Box<dyn Predictor>>,
-    early: EarlyTally,
+    early: SpeculativeTally,
     total: Outcome,
 }
 
@@ -82,10 +82,10 @@ impl Replay {
             let why = "an interval needs an iteration, a tick and a writer; give numbers above 0";
             return Err(Error::InvalidArgument { what: "replay".to_owned(), why: why.to_owned() });
         }
-        let tried = kinds.iter().map(|kind| Tried {
+        let tried = kinds.iter().map(|kind| ReplayedPredictor {
             kind: *kind,
             predictor: kind.predictor(after),
-            early: EarlyTally::default(),
+            early: SpeculativeTally::default(),
             total: Outcome::default(),
         });
         Ok(Replay {
@@ -232,7 +232,7 @@ impl Replay {
     }
 }
 
-impl Tried {
+impl ReplayedPredictor {
     fn interval(&mut self, interval: &[Ticked], begun_us: u64, rate: f64, oracle: &mut Oracle) -> Outcome {
         let (mut before_us, mut left, mut settled) = (begun_us, 0.0, Vec::new());
         for (index, Ticked { at_us, is_mark, written }) in interval.iter().enumerate() {

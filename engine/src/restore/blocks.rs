@@ -42,7 +42,7 @@ struct Stretch {
     bytes: u64,
     blocks: Aligned,
     /// The damaged blocks, counted from the first block of the stretch, with their errors.
-    flaws: Vec<(u64, Error)>,
+    damage: Vec<(u64, Error)>,
 }
 
 impl Stretch {
@@ -56,7 +56,7 @@ impl Stretch {
         let from = at - self.at;
         let end = self.bytes.min(from.saturating_add(most));
         let blocks = from / BLOCK_BYTES..blocks_for(end);
-        match self.flaws.iter().find(|(block, _)| blocks.contains(block)) {
+        match self.damage.iter().find(|(block, _)| blocks.contains(block)) {
             Some((_, damage)) => Err(damage.clone()),
             None => Ok(&self.blocks[from as usize..end as usize]),
         }
@@ -121,7 +121,7 @@ impl BlockReader {
     /// The stretch with the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
         // A damaged block is read again: its revision may have been removed meanwhile, or the block mended.
-        self.stretches.retain(|stretch| stretch.flaws.is_empty() || !stretch.holds(at));
+        self.stretches.retain(|stretch| stretch.damage.is_empty() || !stretch.holds(at));
         match self.stretches.iter().position(|stretch| stretch.holds(at)) {
             Some(index) => self.stretches[..=index].rotate_right(1),
             None => {
@@ -146,8 +146,8 @@ impl BlockReader {
             let verified = verify(&self.portion, at + index * BLOCK_BYTES, block, hash);
             verified.err().map(|damage| (index, damage))
         };
-        let flaws = (0..).zip(each).filter_map(damage).collect();
-        Ok(Stretch { at, bytes, blocks, flaws })
+        let damage = (0..).zip(each).filter_map(damage).collect();
+        Ok(Stretch { at, bytes, blocks, damage })
     }
 
     /// The run with the byte at offset `at`, and its index.

@@ -27,7 +27,7 @@ pub(crate) struct Seen {
 
 /// A portion that cannot be read completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Hurt {
+pub(crate) struct DamagedShard {
     /// The short id of its layout.
     pub(crate) layout: u32,
     pub(crate) shard: u32,
@@ -43,12 +43,12 @@ pub(crate) struct Sight {
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
     /// The owners of the damaged portions; `None` for a portion that does not say.
-    pub(crate) hurt: Vec<Option<Hurt>>,
+    pub(crate) damaged_shards: Vec<Option<DamagedShard>>,
     /// The short ids of the visible layouts, and their numbers of ranks.
     pub(crate) layouts: Vec<(u32, u32)>,
     /// Warnings for the user besides damage: slots that a crash cut short or that are damaged, and staged shards that
     /// are lost.
-    pub(crate) torn: Vec<String>,
+    pub(crate) damaged_slots: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub(crate) struct Found {
     pub(crate) lineage_max: u64,
     pub(crate) number_max: u64,
     pub(crate) damage: Vec<String>,
-    pub(crate) torn: Vec<String>,
+    pub(crate) damaged_slots: Vec<String>,
     /// The newest first.
     pub(crate) unseen: Vec<Unseen>,
 }
@@ -166,8 +166,8 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
     // Each rank of a node reports a revision that was staged in the node's memory and lost; one report is enough.
     let mut told = BTreeSet::new();
-    let torn = sights.iter().flat_map(|sight| &sight.torn).filter(|what| told.insert(*what));
-    found.torn = torn.cloned().collect();
+    let damaged_slots = sights.iter().flat_map(|sight| &sight.damaged_slots).filter(|what| told.insert(*what));
+    found.damaged_slots = damaged_slots.cloned().collect();
     Ok(found)
 }
 

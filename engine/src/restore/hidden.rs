@@ -3,14 +3,14 @@
 //! Invariant: the answer is no only if, for any contents of the damaged portions, every revision lacks a shard that
 //! none of them can have held.
 
-use super::find::{Hurt, Sight};
+use super::find::{DamagedShard, Sight};
 use crate::commit::RevisionKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The facts from all ranks and levels about the damaged portions.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
-    hurt: BTreeSet<Hurt>,
+    damaged_shards: BTreeSet<DamagedShard>,
     /// A damaged portion does not say to which rank it belongs.
     is_unknown: bool,
     /// The number of ranks of each visible layout.
@@ -21,8 +21,8 @@ pub(crate) struct Hidden {
 impl Hidden {
     pub(crate) fn add(&mut self, sights: &[Sight]) {
         for sight in sights {
-            self.hurt.extend(sight.hurt.iter().flatten());
-            self.is_unknown |= sight.hurt.contains(&None);
+            self.damaged_shards.extend(sight.damaged_shards.iter().flatten());
+            self.is_unknown |= sight.damaged_shards.contains(&None);
             self.ranks.extend(sight.layouts.iter().copied());
             for seen in &sight.shards {
                 self.shards.entry((seen.key, seen.shards)).or_default().insert(seen.shard);
@@ -32,11 +32,12 @@ impl Hidden {
 
     /// Whether a complete revision may have existed that the damage has made unreadable.
     pub(crate) fn may_be_complete(&self) -> bool {
-        let hurt: BTreeSet<u32> = self.hurt.iter().map(|hurt| hurt.shard).collect();
-        let with_hurt =
-            |have: &BTreeSet<u32>, count: u32| (0..count).all(|shard| have.contains(&shard) || hurt.contains(&shard));
+        let damaged_shards: BTreeSet<u32> = self.damaged_shards.iter().map(|damaged| damaged.shard).collect();
+        let with_hurt = |have: &BTreeSet<u32>, count: u32| {
+            (0..count).all(|shard| have.contains(&shard) || damaged_shards.contains(&shard))
+        };
         // If nothing of a revision is visible, an undamaged file of the layout gives its number of shards.
-        let unseen = self.hurt.iter().map(|hurt| self.ranks.get(&hurt.layout));
+        let unseen = self.damaged_shards.iter().map(|damaged| self.ranks.get(&damaged.layout));
         let none = BTreeSet::new();
         let hides_all = |count: Option<&u32>| count.is_none_or(|count| with_hurt(&none, *count));
         let hides_rest = |((_, count), have): (&(RevisionKey, u32), &BTreeSet<u32>)| with_hurt(have, *count);
@@ -57,9 +58,9 @@ mod tests {
         Sight { shards: shards.iter().map(seen).collect(), ..Sight::default() }
     }
 
-    fn hurt(shards: &[u32]) -> Sight {
-        let hurt = shards.iter().map(|shard| Some(Hurt { layout: LAYOUT, shard: *shard })).collect();
-        Sight { hurt, ..Sight::default() }
+    fn damaged(shards: &[u32]) -> Sight {
+        let damaged_shards = shards.iter().map(|shard| Some(DamagedShard { layout: LAYOUT, shard: *shard })).collect();
+        Sight { damaged_shards, ..Sight::default() }
     }
 
     fn layout(ranks: u32) -> Sight {
@@ -75,18 +76,18 @@ mod tests {
     #[test]
     fn a_revision_that_lacks_a_shard_elsewhere_was_not_complete() {
         assert!(!may_be(&[layout(2)]), "nothing is damaged");
-        assert!(!may_be(&[hurt(&[0]), layout(2)]), "shard 1 cannot exist");
-        assert!(!may_be(&[hurt(&[0]), layout(3), seen(5, &[1], 3)]), "shard 2 cannot exist");
+        assert!(!may_be(&[damaged(&[0]), layout(2)]), "shard 1 cannot exist");
+        assert!(!may_be(&[damaged(&[0]), layout(3), seen(5, &[1], 3)]), "shard 2 cannot exist");
     }
 
     #[test]
     fn what_may_have_been_complete_is_no_fresh_start() {
-        assert!(may_be(&[hurt(&[0]), layout(2), seen(5, &[1], 2)]));
-        assert!(may_be(&[hurt(&[0, 1]), layout(2)]));
-        assert!(may_be(&[hurt(&[0]), layout(1)]));
-        assert!(may_be(&[hurt(&[0])]), "no file gives the layout's number of ranks");
-        assert!(may_be(&[Sight { hurt: vec![None], ..Sight::default() }, layout(2)]));
+        assert!(may_be(&[damaged(&[0]), layout(2), seen(5, &[1], 2)]));
+        assert!(may_be(&[damaged(&[0, 1]), layout(2)]));
+        assert!(may_be(&[damaged(&[0]), layout(1)]));
+        assert!(may_be(&[damaged(&[0])]), "no file gives the layout's number of ranks");
+        assert!(may_be(&[Sight { damaged_shards: vec![None], ..Sight::default() }, layout(2)]));
         // A revision with another number of ranks; one of its shards is in a damaged portion.
-        assert!(may_be(&[hurt(&[0]), layout(4), seen(5, &[1], 2)]));
+        assert!(may_be(&[damaged(&[0]), layout(4), seen(5, &[1], 2)]));
     }
 }

@@ -18,7 +18,7 @@ mod stored;
 
 pub(crate) use base::{base_of, joined_rows};
 pub(crate) use blocks::BlockReader;
-pub(crate) use find::{Found, Hurt, Seen, Sight, find, gaps, hex};
+pub(crate) use find::{DamagedShard, Found, Seen, Sight, find, gaps, hex};
 pub(crate) use hash_rows::{HashRows, rows_of};
 pub(crate) use hidden::Hidden;
 pub(crate) use pour::{pour, pour_blocks};

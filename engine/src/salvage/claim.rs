@@ -77,7 +77,7 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     if contents.is_outline != told.is_outline {
         return over(CONTRADICTS);
     }
-    let (led, contents) = match contents.is_outline {
+    let (delta, contents) = match contents.is_outline {
         false => (told.clone(), contents),
         true => {
             if contents.blocks > told.log_blocks() || !told.shared.is_empty() {
@@ -87,13 +87,13 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
             filled
         }
     };
-    if !ledger.keeps(&led.shared, &led.early) || ledger.frames_of(&led.shared) != led.frames {
+    if !ledger.keeps(&delta.shared, &delta.early) || ledger.frames_of(&delta.shared) != delta.frames {
         return over(SHARED_IS_GONE);
     }
-    if !is_sound(owed, &led, &contents, &portion) {
+    if !is_sound(owed, &delta, &contents, &portion) {
         return over(CONTRADICTS);
     }
-    let allocation = Allocation { freeing: left.to_vec(), ..led };
+    let allocation = Allocation { freeing: left.to_vec(), ..delta };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
 }
 
@@ -114,7 +114,7 @@ fn filled(
     };
     let Some(base) = base else { return Ok(None) };
     let Some((contents, shared)) = outline.filled(&base) else { return Ok(None) };
-    let allocation = FoundLedger::of(ledger).leading_late(&owed.target.allocation, &contents, &shared, retained);
+    let allocation = FoundLedger::of(ledger).delta_late(&owed.target.allocation, &contents, &shared, retained);
     Ok(allocation.map(|allocation| (allocation, contents)))
 }
 

@@ -9,7 +9,7 @@ use super::{
     entry::Call,
     level::{Level, lost_layout},
     ranks::Entered,
-    room::ShardSizes,
+    shard_room::ShardSizes,
     state::SessionState,
 };
 use crate::{

@@ -2,7 +2,7 @@
 //! wait for untouched memory, which takes many times as long as the copy.
 
 use super::{
-    copying::swap_sizes, level::Level, need::told_of_all, ranks::Entered, room::ShardSizes, state::SessionState,
+    copying::swap_sizes, level::Level, need::told_of_all, ranks::Entered, shard_room::ShardSizes, state::SessionState,
 };
 use crate::{
     capture::{Size, size_elsewhere},

@@ -15,11 +15,11 @@ use super::{
     outputs::compare_outputs,
     ranks::Entered,
     reading::Reading,
-    room::{RoomSought, ShardSizes},
+    shard_room::{RoomSought, ShardSizes},
     state::SessionState,
 };
 use crate::{
-    capture::{Marked, Size, size_elsewhere, size_to_lead, tell_of_pointers},
+    capture::{Marked, Size, size_elsewhere, size_of_delta, tell_of_pointers},
     commit::{Allocation, RevisionKey},
     error::{Error, Result},
     ground::{Instant, unix_ns},
@@ -131,7 +131,7 @@ impl SessionState {
             return ShardPlan { changed, to_lead: None, elsewhere: size.clone() };
         };
         // The changes among pieces show only once the pieces have come.
-        let to_lead = (call == Call::Begin).then(|| size_to_lead(size));
+        let to_lead = (call == Call::Begin).then(|| size_of_delta(size));
         let least = size.at_least(to_lead.as_ref().map_or(0, Size::bytes));
         let of = |planned: Option<&PlannedShard>| size_elsewhere(&least, planned.map(|planned| &planned.plan));
         // Room decides later between the plan and the one without early blocks.

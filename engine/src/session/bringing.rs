@@ -2,9 +2,9 @@
 
 use super::{
     chosen::Chosen,
+    damage::{Damage, split_damage},
     entry::Call,
     fetch::Search,
-    flaws::{Flaws, split_flaws},
     levels::Levels,
     shards::ShardItems,
     state::SessionState,
@@ -58,7 +58,7 @@ impl SessionState {
         let mut search = Search::begin(group, &self.levels, &chosen)?;
         match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
             Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
-            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(chosen.level).location.device.path())),
+            Err(damage) => return Err(damage.nothing_left(self.levels.at(chosen.level).location.device.path())),
         }
         Ok(())
     }
@@ -69,17 +69,17 @@ impl Levels {
     /// once. Collective.
     fn tell_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<ToldShard>> {
         let complete = &chosen.complete;
-        let (mut mine, mut flaws) = (Vec::new(), Flaws::default());
+        let (mut mine, mut damage) = (Vec::new(), Damage::default());
         let mut failed = Ok(());
         for &index in &chosen.on {
             self.at(index).each_ledger(|ledger| {
                 for kept in ledger.found().into_iter().filter(|kept| kept.key() == complete.key) {
                     let portion = ledger.portion();
-                    match split_flaws(portion.read_manifest(&kept.entry)) {
+                    match split_damage(portion.read_manifest(&kept.entry)) {
                         Ok(Ok(manifest)) => {
                             mine.push((index, portion.layout_id(), SavedShard::of(&kept.entry, &manifest)));
                         }
-                        Ok(Err(what)) => flaws.add(what.of(&format!("shard {}", kept.entry.shard))),
+                        Ok(Err(what)) => damage.add(what.of(&format!("shard {}", kept.entry.shard))),
                         Err(error) => failed = Err(error),
                     }
                 }
@@ -87,15 +87,15 @@ impl Levels {
         }
         agree(group, failed)?;
         let told: Vec<ToldShard> = gather(group, &mine)?.concat();
-        let flaws = Flaws::united(gather(group, &flaws)?);
+        let damage = Damage::united(gather(group, &damage)?);
         let is_told = |shard: &u32| told.iter().any(|(.., saved)| saved.entry.shard == *shard);
         match (0..complete.shards).find(|shard| !is_told(shard)) {
             None => Ok(told),
-            Some(shard) if flaws.is_empty() => {
+            Some(shard) if damage.is_empty() => {
                 let path = self.at(chosen.level).location.device.path();
                 Err(Error::OutOfSight { path, revision: complete.key.number, shard })
             }
-            Some(_) => Err(flaws.nothing_left(self.at(chosen.level).location.device.path())),
+            Some(_) => Err(damage.nothing_left(self.at(chosen.level).location.device.path())),
         }
     }
 }

@@ -14,16 +14,16 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// A shard that another rank reports to all, and that this rank has too, on a level or a copy.
 pub(super) struct SharedShard {
-    /// The index of this place in the shard's list of spots.
-    pub(super) spot: usize,
+    /// The index of this place in the shard's list of locations.
+    pub(super) location: usize,
     pub(super) portion: Portion,
     pub(super) kept: Arc<Kept>,
 }
 
 /// The parts of a shard that this rank reads, as another rank has sent them.
 pub(super) struct ShardParts {
-    /// The index of their origin in the shard's list of spots.
-    pub(super) spot: usize,
+    /// The index of their origin in the shard's list of locations.
+    pub(super) location: usize,
     pub(super) portion: Portion,
     pub(super) entry: Entry,
     /// The blocks, in the numbering of the shard's runs.

@@ -5,9 +5,9 @@
 //! none.
 
 use super::{
-    choice::{Choices, ask_for_one},
+    choose_revision::{Choices, ask_for_one},
+    damage::Attempted,
     entry::Call,
-    flaws::Attempted,
     level::Level,
     ranks::Entered,
     restore::pour_together,

@@ -6,16 +6,16 @@
 
 use super::{
     attempt::Attempt,
-    early::{After, Early, Way, hindrance},
     level::{Level, LevelKind},
+    speculative::{After, Early, Way, hindrance},
 };
 use crate::{
-    capture::{Base, ByHashes, Changes, Found, Lies, Plan, Region, Size, Written, audit, unseen_writer},
+    capture::{Base, BlockRun, ByHashes, Changes, Found, Plan, Region, Size, Written, audit, unseen_writer},
     commit::{Allocation, Complete, Ledger, Need, RUNS, RevisionKey, Shares},
     config::{Config, Predictor, Track},
     error::Result,
     ground::lock,
-    place::{EarlyPart, Shard},
+    place::{Shard, SpeculativePart},
     remark::remark,
     restore::base_of,
     space::{
@@ -55,7 +55,7 @@ pub(super) struct Changing {
     /// The result of early saving in the interval before the last checkpoint.
     pub(super) saved_early: Option<SavedEarly>,
     /// The place of the early data, from t1 until the plan decides which blocks count.
-    stopped: Option<EarlyPart>,
+    stopped: Option<SpeculativePart>,
     /// The most room that the next shard takes.
     whole: Need,
     /// The revision that was staged last, if no search for changes took place since.
@@ -273,7 +273,7 @@ impl Changing {
             }
         }
         let clean = clean(regions, &base, &found);
-        let planned = |base: Arc<Base>, clean: Vec<Vec<Lies>>| {
+        let planned = |base: Arc<Base>, clean: Vec<Vec<BlockRun>>| {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
                 let of = (!plan.shared.is_empty()).then_some((key, layout));
@@ -294,9 +294,9 @@ impl Changing {
             audit(regions, &wide, &found, &all)?;
         }
         let with = planned(wide, all).and_then(|with| {
-            let led = early.led_to_beside(&base, &with.plan.shared)?;
+            let delta = early.delta_beside(&base, &with.plan.shared)?;
             let blocks = early.blocks_of(&with.plan.shared);
-            (!blocks.is_empty()).then_some(PlannedShard { base: Arc::new(led), early: blocks, ..with })
+            (!blocks.is_empty()).then_some(PlannedShard { base: Arc::new(delta), early: blocks, ..with })
         });
         let without = planned(base, clean);
         Ok(match with {
@@ -427,7 +427,7 @@ impl PlannedShard {
 }
 
 /// The unchanged parts of each region, according to `found`.
-fn clean(regions: &[Region], base: &Base, found: &[Found]) -> Vec<Vec<Lies>> {
+fn clean(regions: &[Region], base: &Base, found: &[Found]) -> Vec<Vec<BlockRun>> {
     regions.iter().zip(found).map(|(region, found)| found.clean(region, base)).collect()
 }
 

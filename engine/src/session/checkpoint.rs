@@ -84,8 +84,8 @@ impl SessionState {
                 Some(key) => {
                     let source = Some(source.clone().map(Source::UnderWay));
                     let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
-                    let wards = level.location.writers.shards_of(rank).into_iter().zip(sites);
-                    let sites = wards.map(|(ward, (site, size))| (ward, site, size)).collect();
+                    let owners = level.location.writers.shards_of(rank).into_iter().zip(sites);
+                    let sites = owners.map(|(owner, (site, size))| (owner, site, size)).collect();
                     Attempt::Copying(level.begin_copying(post, (index, rank), key, source, sites))
                 }
                 None => {

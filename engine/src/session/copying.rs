@@ -6,7 +6,7 @@
 use super::{
     agreement::Agreement,
     attempt::Attempt,
-    copies::{CopyLane, CopyWord, Copying, HeldShard, Letter, Post, out_of_turn, room_for, word},
+    copies::{ArrivingReplica, CopyLane, CopyWord, Copying, Letter, Post, out_of_turn, room_for, word},
     entry::Call,
     level::{Level, LevelKind},
     ranks::Entered,
@@ -34,7 +34,7 @@ pub(super) struct Progress {
 
 impl Level {
     /// Starts to copy `source`, if there is one, to this level. `index`: the number of the level. `sites`: the places
-    /// on this rank for the shards of its wards.
+    /// on this rank for the shards of its owners.
     pub(super) fn begin_copying(
         &self,
         post: &mut Post,
@@ -43,8 +43,8 @@ impl Level {
         source: Option<Result<Source>>,
         sites: Vec<(usize, Site, Size)>,
     ) -> Copying {
-        sites.iter().for_each(|(ward, ..)| post.expect(*ward));
-        let held = sites.into_iter().map(|(ward, site, size)| HeldShard::new(ward, site, size)).collect();
+        sites.iter().for_each(|(owner, ..)| post.expect(*owner));
+        let held = sites.into_iter().map(|(owner, site, size)| ArrivingReplica::new(owner, site, size)).collect();
         let is_newest = |key: RevisionKey| {
             let newest = self.complete.first();
             newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == self.layout_id())
@@ -56,11 +56,11 @@ impl Level {
         Copying::new(key, lane, held)
     }
 
-    /// Whether a copy of the shard of `ward` cannot come yet because its place here is still getting its memory.
-    fn awaits_memory_of(&self, ward: usize) -> bool {
+    /// Whether a copy of the shard of `owner` cannot come yet because its place here is still getting its memory.
+    fn awaits_memory_of(&self, owner: usize) -> bool {
         match &self.saving {
             Some(Attempt::Copying(Copying { held, .. })) => {
-                held.iter().any(|held| held.from == ward && held.awaits_memory())
+                held.iter().any(|held| held.from == owner && held.awaits_memory())
             }
             _ => false,
         }
@@ -68,7 +68,7 @@ impl Level {
 }
 
 impl SessionState {
-    /// Moves on the messages between this rank, its holders and its wards. Never waits. After an error every call
+    /// Moves on the messages between this rank, its holders and its owners. Never waits. After an error every call
     /// fails: the expected data never comes, and other ranks wait for it.
     pub(super) fn progress(&mut self) -> Result<Progress> {
         let come = self.carry_on();
@@ -84,30 +84,30 @@ impl SessionState {
                 lane.start(group, post, *key)?;
             }
         }
-        let awaits_memory = |ward: &usize| levels.iter().any(|level| level.awaits_memory_of(*ward));
+        let awaits_memory = |owner: &usize| levels.iter().any(|level| level.awaits_memory_of(*owner));
         // Messages of a rank come in order, so those behind the shard wait too.
-        let wards: Vec<usize> = post.senders().into_iter().filter(|ward| !awaits_memory(ward)).collect();
-        for ward in wards {
-            while let Some(letter) = post.next(group, ward)? {
+        let owners: Vec<usize> = post.senders().into_iter().filter(|owner| !awaits_memory(owner)).collect();
+        for owner in owners {
+            while let Some(letter) = post.next(group, owner)? {
                 match letter {
-                    Letter::Length(length) => post.receive(group, ward, room_for(length, ward)?)?,
+                    Letter::Length(length) => post.receive(group, owner, room_for(length, owner)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
-                        CopyWord::Size(_) | CopyWord::Parts(_) => return Err(out_of_turn(ward)),
+                        CopyWord::Size(_) | CopyWord::Parts(_) => return Err(out_of_turn(owner)),
                         CopyWord::Shard(announced) => {
                             let index = announced.level;
-                            let (held, key) = held_in(levels.iter_mut().nth(index), ward)?;
+                            let (held, key) = held_in(levels.iter_mut().nth(index), owner)?;
                             for piece in held.take_on(*announced, key)? {
-                                post.receive(group, ward, Letter::Piece(piece))?;
+                                post.receive(group, owner, Letter::Piece(piece))?;
                             }
                             held.finish(resources.feeder(index)?);
                         }
                         CopyWord::GivenUp(index, failed) => {
-                            held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
+                            held_in(levels.iter_mut().nth(index), owner)?.0.give_up(failed.on(owner));
                         }
                     },
                     Letter::Piece(piece) => {
                         let index = piece.level;
-                        let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
+                        let (held, _) = held_in(levels.iter_mut().nth(index), owner)?;
                         let feeder = resources.feeder(index)?;
                         held.take(piece, feeder);
                         held.finish(feeder);
@@ -174,7 +174,7 @@ impl SessionState {
     }
 }
 
-/// Sends the size of this rank's next shard to the holder on `level`, and receives the sizes of the wards' shards.
+/// Sends the size of this rank's next shard to the holder on `level`, and receives the sizes of the owners' shards.
 /// Collective.
 pub(super) fn swap_sizes(
     group: &dyn Group,
@@ -184,23 +184,23 @@ pub(super) fn swap_sizes(
     _: &Entered,
 ) -> Result<Vec<Size>> {
     let rank = group.rank();
-    let (holder, wards) = (level.location.writers.of(rank), level.location.writers.shards_of(rank));
+    let (holder, owners) = (level.location.writers.of(rank), level.location.writers.shards_of(rank));
     if holder != rank {
         post.tell(group, holder, &CopyWord::Size(Box::new(mine.clone())))?;
     }
-    wards.iter().for_each(|ward| post.expect(*ward));
-    let mut told: Vec<Option<Size>> = vec![None; wards.len()];
+    owners.iter().for_each(|owner| post.expect(*owner));
+    let mut told: Vec<Option<Size>> = vec![None; owners.len()];
     let mut tries = 0;
     loop {
-        for (ward, told) in wards.iter().zip(&mut told) {
-            while let Some(letter) = post.next(group, *ward)? {
+        for (owner, told) in owners.iter().zip(&mut told) {
+            while let Some(letter) = post.next(group, *owner)? {
                 match letter {
-                    Letter::Length(length) => post.receive(group, *ward, room_for(length, *ward)?)?,
+                    Letter::Length(length) => post.receive(group, *owner, room_for(length, *owner)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
                         CopyWord::Size(size) => *told = Some(*size),
-                        _ => return Err(out_of_turn(*ward)),
+                        _ => return Err(out_of_turn(*owner)),
                     },
-                    Letter::Piece(_) => return Err(out_of_turn(*ward)),
+                    Letter::Piece(_) => return Err(out_of_turn(*owner)),
                 }
             }
         }
@@ -210,15 +210,15 @@ pub(super) fn swap_sizes(
         tries += 1;
         pause(tries);
     }
-    told.into_iter().zip(wards).map(|(size, ward)| size.ok_or_else(|| out_of_turn(ward))).collect()
+    told.into_iter().zip(owners).map(|(size, owner)| size.ok_or_else(|| out_of_turn(owner))).collect()
 }
 
-fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut HeldShard, RevisionKey)> {
+fn held_in(level: Option<&mut Level>, owner: usize) -> Result<(&mut ArrivingReplica, RevisionKey)> {
     match level.and_then(|level| level.saving.as_mut()) {
         Some(Attempt::Copying(Copying { key, held, .. })) => {
-            held.iter_mut().find(|held| held.from == ward).map(|held| (held, *key)).ok_or_else(|| out_of_turn(ward))
+            held.iter_mut().find(|held| held.from == owner).map(|held| (held, *key)).ok_or_else(|| out_of_turn(owner))
         }
-        _ => Err(out_of_turn(ward)),
+        _ => Err(out_of_turn(owner)),
     }
 }
 

@@ -222,7 +222,7 @@ impl SessionState {
         // Some ranks may have counted a call of `due` that others have not: all ranks meet at the next one.
         self.program.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
-        let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
+        let error = Error::CallMismatch { calls: ranks_by_call(&names), is_over };
         self.epoch.over = is_over.then(|| error.clone());
         error
     }
@@ -251,7 +251,7 @@ fn same_level(level: Alike) -> Result<()> {
 
 /// The calls and their ranks: "rank 0 called checkpoint, ranks 1 to 3 close". Each call appears once, in the order of
 /// its first rank.
-fn who_called_what(names: &[String]) -> String {
+fn ranks_by_call(names: &[String]) -> String {
     let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
     for (rank, name) in (0..).zip(names) {
         let at = calls.iter().position(|(call, _)| call == name).unwrap_or_else(|| {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn each_call_is_told_once_with_its_ranks() {
-        let told = |names: &[&str]| who_called_what(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let told = |names: &[&str]| ranks_by_call(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(told(&["checkpoint", "close"]), "rank 0 called checkpoint, rank 1 close");
         assert_eq!(told(&["wait", "put", "put", "put"]), "rank 0 called wait, ranks 1 to 3 put");
         assert_eq!(told(&["get", "due", "get", "get"]), "ranks 0, 2 to 3 called get, rank 1 due");

@@ -4,7 +4,9 @@
 
 use super::{
     brought::ShardParts,
-    copies::{CopyWord, HeldShard, Letter, PartsToCome, Post, announce, announce_parts, out_of_turn, room_for, word},
+    copies::{
+        ArrivingReplica, CopyWord, Letter, PartsToCome, Post, announce, announce_parts, out_of_turn, room_for, word,
+    },
     levels::Levels,
 };
 use crate::{
@@ -27,8 +29,8 @@ pub(super) struct Want {
     pub(super) shard: usize,
     /// `None`: the whole shard.
     pub(super) items: Option<Vec<WantedItem>>,
-    /// The index in the shard's list of spots.
-    pub(super) spot: usize,
+    /// The index in the shard's list of locations.
+    pub(super) location: usize,
     pub(super) level: usize,
     pub(super) from: usize,
 }
@@ -41,40 +43,42 @@ pub(super) enum Came {
     Parts(Box<ShardParts>),
 }
 
-enum Coming {
-    Whole(HeldShard),
+enum Arriving {
+    Whole(ArrivingReplica),
     Parts(PartsToCome),
 }
 
-impl Coming {
+impl Arriving {
     fn is_there(&self) -> bool {
         match self {
-            Coming::Whole(held) => held.is_there(),
-            Coming::Parts(parts) => parts.is_there(),
+            Arriving::Whole(held) => held.is_there(),
+            Arriving::Parts(parts) => parts.is_there(),
         }
     }
 
     fn give_up(&mut self, error: Error) {
         match self {
-            Coming::Whole(held) => held.give_up(error),
-            Coming::Parts(parts) => parts.give_up(error),
+            Arriving::Whole(held) => held.give_up(error),
+            Arriving::Parts(parts) => parts.give_up(error),
         }
     }
 
     fn take(&mut self, letter: Letter, from: usize, candidate: &Complete, feeder: &Feeder) -> Result<Vec<Letter>> {
         let expected = match (letter, &mut *self) {
             (Letter::Length(length), _) => return Ok(vec![room_for(length, from)?]),
-            (Letter::Piece(piece), Coming::Whole(held)) => {
+            (Letter::Piece(piece), Arriving::Whole(held)) => {
                 held.take(piece, feeder);
                 Vec::new()
             }
-            (Letter::Piece(piece), Coming::Parts(parts)) => {
+            (Letter::Piece(piece), Arriving::Parts(parts)) => {
                 parts.take(piece);
                 Vec::new()
             }
             (Letter::Word(bytes), coming) => match (word(&bytes)?, coming) {
-                (CopyWord::Shard(announced), Coming::Whole(held)) => held.take_on(*announced, candidate.key)?,
-                (CopyWord::Parts(announced), Coming::Parts(parts)) => parts.take_on(from, *announced, candidate.key)?,
+                (CopyWord::Shard(announced), Arriving::Whole(held)) => held.take_on(*announced, candidate.key)?,
+                (CopyWord::Parts(announced), Arriving::Parts(parts)) => {
+                    parts.take_on(from, *announced, candidate.key)?
+                }
                 (CopyWord::GivenUp(_, failed), coming) => {
                     coming.give_up(failed.on(from));
                     Vec::new()
@@ -83,24 +87,24 @@ impl Coming {
             },
         };
         match self {
-            Coming::Whole(held) => held.finish(feeder),
-            Coming::Parts(parts) => parts.finish(),
+            Arriving::Whole(held) => held.finish(feeder),
+            Arriving::Parts(parts) => parts.finish(),
         }
         Ok(expected.into_iter().map(Letter::Piece).collect())
     }
 
-    fn came(self, spot: usize) -> Result<Came> {
+    fn came(self, location: usize) -> Result<Came> {
         let came = match self {
-            Coming::Whole(held) => held.published().map(Came::Whole),
-            Coming::Parts(parts) => parts
+            Arriving::Whole(held) => held.published().map(Came::Whole),
+            Arriving::Parts(parts) => parts
                 .came()
-                .map(|(portion, entry, blocks)| Came::Parts(Box::new(ShardParts { spot, portion, entry, blocks }))),
+                .map(|(portion, entry, blocks)| Came::Parts(Box::new(ShardParts { location, portion, entry, blocks }))),
         };
         came.map_err(damage_that_came)
     }
 }
 
-/// Damage reported by another rank counts as damage here, not as a failed read: another spot may have the shard whole.
+/// Damage reported by another rank counts as damage here, not as a failed read: another location may have the shard whole.
 fn damage_that_came(error: Error) -> Error {
     match error {
         Error::NotSaved { failure, .. } if failure.kind == ErrorKind::Damaged => Error::damaged(failure.message),
@@ -126,7 +130,7 @@ pub(super) fn exchange<'w>(
 ) -> Result<Vec<(&'w Want, Result<Came>)>> {
     let (rank, threads) = (group.rank(), threads_at_once(group.ranks_here()));
     let mut came = Vec::new();
-    let mut queues: BTreeMap<usize, Vec<(&Want, Coming)>> = BTreeMap::new();
+    let mut queues: BTreeMap<usize, Vec<(&Want, Arriving)>> = BTreeMap::new();
     for want in wants {
         let &Want { to, shard, level, from, .. } = want;
         match (from == rank, to == rank) {
@@ -135,10 +139,10 @@ pub(super) fn exchange<'w>(
             (false, true) => {
                 post.expect(from);
                 let coming = match want.items {
-                    Some(_) => Coming::Parts(PartsToCome::of(shard as u32)),
+                    Some(_) => Arriving::Parts(PartsToCome::of(shard as u32)),
                     None => {
                         let device = levels.at(level).location.device.clone();
-                        Coming::Whole(HeldShard::to_read(from, shard as u32, device, threads))
+                        Arriving::Whole(ArrivingReplica::to_read(from, shard as u32, device, threads))
                     }
                 };
                 queues.entry(from).or_default().push((want, coming));
@@ -167,7 +171,7 @@ pub(super) fn exchange<'w>(
         tries += 1;
         pause(tries);
     }
-    let brought = queues.into_values().flatten().map(|(want, coming)| (want, coming.came(want.spot)));
+    let brought = queues.into_values().flatten().map(|(want, coming)| (want, coming.came(want.location)));
     came.extend(brought);
     Ok(came)
 }

@@ -1,7 +1,7 @@
 //! Levels that are opened later. If a job goes on from the memory of its nodes after a failure, the farther levels wait
 //! until a call needs one.
 
-use super::{carryover::Carryover, level::LevelKind, places::NoteFile, plan::LevelPlan};
+use super::{carryover::Carryover, level::LevelKind, level_plan::LevelPlan, places::NoteFile};
 
 pub(super) struct LaterLevels {
     /// The plans of all levels of the session, the nearest first.

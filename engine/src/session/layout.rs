@@ -7,7 +7,7 @@ use super::{
     need::told_of_all,
     places,
     ranks::Entered,
-    room::ShardSizes,
+    shard_room::ShardSizes,
 };
 use crate::{
     capture::{OWN_RUNS_MAX, Size},

@@ -24,7 +24,7 @@ use crate::{
     group::{Group, gather},
     mutant::{self, Mutant},
     place::{Shard, Site},
-    restore::{Found, Hurt, Sight, find},
+    restore::{DamagedShard, Found, Sight, find},
     space::{GoneBack, LayoutFile, Locks, Portion, short},
 };
 use std::{
@@ -73,9 +73,9 @@ pub(super) struct Files {
     /// Damage: the parts that could not be read when the space was opened.
     pub(super) damage: Vec<String>,
     /// The owners of the damaged portions.
-    pub(super) hurt: Vec<Option<Hurt>>,
+    pub(super) damaged_shards: Vec<Option<DamagedShard>>,
     /// Slots that are damaged, or were torn by a crash: the two look alike.
-    pub(super) torn: Vec<String>,
+    pub(super) damaged_slots: Vec<String>,
     /// Blocks of the portions that this rank has left for want of room, by shard, until the larger layout is made.
     pub(super) outgrown: Vec<(usize, u64)>,
     /// New portions get their memory in the background.
@@ -339,9 +339,9 @@ impl Level {
     pub(super) fn sight(&self) -> Sight {
         let mut sight = Sight {
             damage: self.files.damage.clone(),
-            hurt: self.files.hurt.clone(),
+            damaged_shards: self.files.damaged_shards.clone(),
             layouts: layouts_of(&self.files.layouts),
-            torn: self.files.torn.clone(),
+            damaged_slots: self.files.damaged_slots.clone(),
             ..Sight::default()
         };
         self.each_ledger(|ledger| sight.add(ledger));

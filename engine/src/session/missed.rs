@@ -78,7 +78,7 @@ impl ToldOnDisks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{CopyStatus, Job, LevelStatus, PlaceOfLevel, Told};
+    use crate::status::{CopyStatus, Job, JobProgress, LevelStatus, PlaceOfLevel};
 
     fn saved(lineage: u64, revision: u64) -> Saved {
         Saved { lineage, revision, saved_unix_ns: None }
@@ -97,7 +97,10 @@ mod tests {
             vec![place(LevelKind::Memory, "/memory"), place(LevelKind::Disk, "/disk"), place(LevelKind::Pfs, "/space")];
         let memory = LevelStatus { complete: vec![saved(7, 90)], ..LevelStatus::default() };
         let levels = vec![memory, disk, LevelStatus::default()];
-        Status { job: Job { places, ..Job::default() }, told: Told { lineage: 7, levels, ..Told::default() } }
+        Status {
+            job: Job { places, ..Job::default() },
+            told: JobProgress { lineage: 7, levels, ..JobProgress::default() },
+        }
     }
 
     fn told(disk: LevelStatus) -> Option<(u64, u64, bool)> {

@@ -3,7 +3,7 @@
 //! The space that is opened is the farthest level. A file in it holds the name by which the other levels belong to it.
 //! So a space that was removed and made anew does not get the old levels.
 
-use super::{agreement::LEVELS_MAX, level::LevelKind, plan::LevelPlan};
+use super::{agreement::LEVELS_MAX, level::LevelKind, level_plan::LevelPlan};
 use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},

@@ -2,8 +2,8 @@
 
 use super::{
     changed::Changing,
-    early::{Early, Speculation},
     program::Program,
+    speculative::{Early, Speculation},
     state::SessionState,
 };
 use crate::{

@@ -5,7 +5,7 @@
 
 use super::{
     brought::{OwnShard, SharedShard, ToldShards, WantedShards},
-    flaws::{Attempted, Flaws, split_flaws},
+    damage::{Attempted, Damage, split_damage},
     level::Level,
     outputs::{Known, cut_outputs, find_outputs},
     program::Program,
@@ -46,7 +46,7 @@ impl Level {
         };
         let ToldShards { own, shards, contents } = match told {
             Ok(told) => told,
-            Err(flaws) => return Ok(Err(flaws)),
+            Err(damage) => return Ok(Err(damage)),
         };
         agree(group, self.check_own(group, program, candidate, &shards))?;
         // A program that grows has one size for each rank, or all ranks have the same size, or a box.
@@ -86,27 +86,27 @@ impl Level {
             *lock(&self.search.wanted) = lacking;
             drop(share);
             *lock(&self.search.told) = Some(ToldShards { own, shards, contents });
-            return Ok(Err(Flaws::lacking()));
+            return Ok(Err(Damage::lacking()));
         }
 
         agree(group, program.lay_out_heap(&regions))?;
-        let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
+        let (mut damage, mut failed) = (Damage::default(), Ok(()));
         for shard in share.shards() {
             let pour = |(portion, entry): &(Portion, Entry)| {
                 let manifest = portion.read_manifest(entry)?;
                 check_told(portion, entry, &manifest, &shards)?;
                 share.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
-            match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), split_flaws) {
+            match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), split_damage) {
                 Ok(Ok(())) => {}
-                Ok(Err(what)) => flaws.add(what.of(&format!("shard {shard}"))),
+                Ok(Err(what)) => damage.add(what.of(&format!("shard {shard}"))),
                 Err(error) => failed = Err(error),
             }
         }
         agree(group, failed)?;
-        let flaws = Flaws::united(gather(group, &flaws)?);
-        if !flaws.is_empty() {
-            return Ok(Err(flaws));
+        let damage = Damage::united(gather(group, &damage)?);
+        if !damage.is_empty() {
+            return Ok(Err(damage));
         }
         cut_outputs(group, outputs, &found, candidate.key.number)?;
         let back = back(&sharing, own);
@@ -143,11 +143,11 @@ impl Level {
         program: &Program,
         candidate: &Complete,
     ) -> Result<Attempted<ToldShards>> {
-        let own = agree(group, split_flaws(self.told_shards(candidate)))?;
+        let own = agree(group, split_damage(self.told_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
             Ok(shards) => shards,
-            Err(flaws) => return Ok(Err(flaws)),
+            Err(damage) => return Ok(Err(damage)),
         };
         shards.sort_by_key(|saved| saved.entry.shard);
         shards.dedup_by_key(|saved| saved.entry.shard);
@@ -272,7 +272,7 @@ fn contents(
         }
         Ok(hashes)
     };
-    let mine = agree(group, split_flaws(mine()))?;
+    let mine = agree(group, split_damage(mine()))?;
     Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
 }
 
@@ -288,14 +288,14 @@ fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
     Back { notes, reading, seen: BTreeMap::new() }
 }
 
-/// The parts of all ranks, united. If any rank found flaws: all flaws.
+/// The parts of all ranks, united. If any rank found damage: all damage.
 fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
-    let (mut all, mut flaws) = (Vec::new(), Flaws::default());
+    let (mut all, mut damage) = (Vec::new(), Damage::default());
     for told in told {
         match told {
             Ok(part) => all.extend(part),
-            Err(what) => flaws.add(what),
+            Err(what) => damage.add(what),
         }
     }
-    if flaws.is_empty() { Ok(all) } else { Err(flaws) }
+    if damage.is_empty() { Ok(all) } else { Err(damage) }
 }

@@ -1,10 +1,10 @@
 //! Restores the program to the newest complete revision, or to a given one.
 
 use super::{
-    choice::{Choices, ask_for_one},
+    choose_revision::{Choices, ask_for_one},
     chosen::Chosen,
+    damage::{Attempted, Damage, split_damage},
     entry::Call,
-    flaws::{Attempted, Flaws, split_flaws},
     level::{Level, LevelKind},
     levels::Levels,
     outputs::{Known, cut_outputs, find_outputs, refuse_shared},
@@ -52,10 +52,10 @@ pub(super) struct Back {
 }
 
 /// The outcome of the attempts on the revisions that were found.
-struct Tried {
+struct Attempts {
     found: Choices,
     came: Option<(Chosen, Back)>,
-    skipped: Flaws,
+    skipped: Damage,
 }
 
 impl SessionState {
@@ -114,13 +114,13 @@ impl SessionState {
                 tried = self.try_newest(&entry, revision);
             }
         }
-        let Tried { found, came, skipped } = tried?;
+        let Attempts { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);
         let saved_at = came.as_ref().map(|(chosen, back)| self.levels.step_of(chosen, back, group.rank()));
         self.program.due.go_back_to(group, saved_at)?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
-            self.remark_nothing_left(skipped, found.has_flaws());
+            self.remark_nothing_left(skipped, found.has_damage());
             // A new job learns before its first step if it cannot save.
             self.make_ahead(&entry)?;
             return Ok(None);
@@ -188,7 +188,7 @@ impl SessionState {
 
     /// Tries revisions until one is restored whole, or only `revision` if given. While some levels are not open yet,
     /// tries only the newest: they may have a revision that the open levels lack. Collective.
-    fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Tried> {
+    fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Attempts> {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
         self.program.share_passed_over(group)?;
@@ -199,26 +199,26 @@ impl SessionState {
         let mut poured = false;
         let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             match level.restore_one(group, &mut self.program, candidate) {
-                // The regions already hold parts of a revision that was passed over. So this error is only a flaw of
+                // The regions already hold parts of a revision that was passed over. So this error counts only as damage of
                 // the candidate.
                 Err(error) if poured && error.kind() != ErrorKind::GroupFailed => {
-                    Ok(Err(Flaws::found(vec![error.to_string()])))
+                    Ok(Err(Damage::found(vec![error.to_string()])))
                 }
                 came => {
                     // If shards are lacking, nothing has been filled yet.
-                    poured |= !matches!(&came, Ok(Err(flaws)) if flaws.is_lacking());
+                    poured |= !matches!(&came, Ok(Err(damage)) if damage.is_lacking());
                     came
                 }
             }
         })?;
         skipped.add(damaged);
-        Ok(Tried { found, came, skipped })
+        Ok(Attempts { found, came, skipped })
     }
 
     /// Remarks on the reason if nothing was restored, but something is damaged or earlier jobs had several levels. The
     /// nodes' memory is lost with the nodes. A program that begins anew for that reason looks like one that begins for
     /// the first time.
-    fn remark_nothing_left(&mut self, skipped: Flaws, is_damaged: bool) {
+    fn remark_nothing_left(&mut self, skipped: Damage, is_damaged: bool) {
         if !is_damaged && (self.levels.note.is_none() || self.epoch.lineage.number < 2) {
             return;
         }
@@ -295,8 +295,8 @@ impl Level {
         let known = manifest.as_ref().map_or_else(|_| Vec::new(), |manifest| manifest.annex.outputs.clone());
         let found = find_outputs(group, outputs, Known::OfThisRank(known))?;
         agree(group, regions.as_ref().map_or(Ok(()), |regions| program.lay_out_heap(regions)))?;
-        if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
-            return Ok(Err(flaws));
+        if let Err(damage) = pour_together(group, &portion, &manifest, targets.as_ref())? {
+            return Ok(Err(damage));
         }
         // Every rank has read the revision whole. Only now are the lengths certain to which the files are cut.
         let pointers = match (&manifest, &regions) {
@@ -313,7 +313,7 @@ impl Level {
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the
-    /// flaws found in it. Collective.
+    /// damage found in it. Collective.
     pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen =
@@ -323,13 +323,13 @@ impl Level {
             // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();
         }
-        let manifest = agree(group, split_flaws(portion.read_manifest(&kept.entry)))?;
+        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
         Ok((portion, manifest))
     }
 }
 
-/// Verifies each rank's shard, and fills its `targets`. Without targets, only flaws of the manifest count. The inner
-/// error has the flaws of all ranks. Collective.
+/// Verifies each rank's shard, and fills its `targets`. Without targets, only damage of the manifest counts. The inner
+/// error has the damage of all ranks. Collective.
 pub(super) fn pour_together(
     group: &dyn Group,
     portion: &Portion,
@@ -337,18 +337,18 @@ pub(super) fn pour_together(
     targets: Option<&Targets<'_>>,
 ) -> Result<Attempted<()>> {
     let mine = match (manifest, targets) {
-        (Err(flaws), _) => Ok(Err(flaws.clone())),
+        (Err(damage), _) => Ok(Err(damage.clone())),
         (Ok(_), None) => Ok(Ok(())),
         (Ok(manifest), Some(targets)) => {
             let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
             targets.fill_zeros();
             // A block that stays unreadable may be readable in another revision.
-            split_flaws(pour(portion, manifest, &sink))
+            split_damage(pour(portion, manifest, &sink))
         }
     };
     let all = gather(group, &agree(group, mine)?.err())?;
     if all.iter().all(Option::is_none) {
         return Ok(Ok(()));
     }
-    Ok(Err(Flaws::united(all.into_iter().flatten())))
+    Ok(Err(Damage::united(all.into_iter().flatten())))
 }

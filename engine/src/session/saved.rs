@@ -3,7 +3,7 @@
 //! Invariant: the answer comes from the revision that `restore` tries first.
 
 use super::{
-    entry::Call, flaws::Attempted, level::Level, program::Program, restore::pour_together, state::SessionState,
+    damage::Attempted, entry::Call, level::Level, program::Program, restore::pour_together, state::SessionState,
 };
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
 

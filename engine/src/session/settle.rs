@@ -13,7 +13,7 @@ use super::{
     record::Record,
     report::Report,
     resources::Resources,
-    room::ShardSizes,
+    shard_room::ShardSizes,
     state::SessionState,
     telling::End,
 };
@@ -281,8 +281,8 @@ impl Levels {
     fn remove_memory(&self, rank: usize) {
         // The job has ended, and files that stay do no harm.
         let in_memory = self.iter().filter(|level| level.location.kind == LevelKind::Memory);
-        let led = in_memory.filter(|level| level.location.domain.leader() == rank);
-        led.for_each(|level| places::remove_with_copies(&*level.location.device));
+        let delta = in_memory.filter(|level| level.location.domain.leader() == rank);
+        delta.for_each(|level| places::remove_with_copies(&*level.location.device));
     }
 
     /// Gives up the revisions that are being copied to farther levels.

@@ -1,7 +1,7 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that need several of them.
 
 use super::{
-    announcer::Announcer, changed::Changing, epoch::Epoch, later::LaterLevels, levels::Levels, plan::Origin,
+    announcer::Announcer, changed::Changing, epoch::Epoch, later::LaterLevels, level_plan::Origin, levels::Levels,
     program::Program, ranks::Entered, report::Report, resources::Resources,
 };
 use crate::{

@@ -15,8 +15,8 @@ use crate::{
     printable::{printable_path, shortened},
     space::format::Lineage,
     status::{
-        self, CopyStatus, Job, JournalEntry, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status,
-        StatusWriter, Told,
+        self, CopyStatus, Job, JobProgress, JournalEntry, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved,
+        Status, StatusWriter,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(super) struct Telling {
     pub(super) writer: StatusWriter,
     /// Number of nodes.
     pub(super) nodes: usize,
-    told: Told,
+    told: JobProgress,
     /// Revisions and parts that the last restore could not read.
     lost: Vec<String>,
     pub(super) recoveries: Recoveries,
@@ -198,7 +198,7 @@ impl Telling {
         let begin = |writer| Telling {
             writer,
             nodes: all.nodes().len(),
-            told: Told::default(),
+            told: JobProgress::default(),
             lost: Vec::new(),
             recoveries,
             put_off: 0,
@@ -242,11 +242,11 @@ impl Telling {
         let (lost, ended) = (self.lost.clone(), end.is_some());
         let Recoveries { count: recovered, newest: recoveries } = self.recoveries.clone();
         let put_off = self.put_off;
-        let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, put_off, levels: statuses };
+        let told = JobProgress { told_unix_ns, lineage, ended, lost, recovered, recoveries, put_off, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
             self.saved_unix_ns.retain(|key, _| is_there(key));
-            self.told = Told { told_unix_ns: unix_ns(), ..told };
+            self.told = JobProgress { told_unix_ns: unix_ns(), ..told };
             self.writer.tell(self.told.clone());
         }
     }

@@ -185,9 +185,9 @@ impl Staging {
     ) -> Result<Contents> {
         let lost = || Error::Internal { what: "a shard refers to blocks that its older revision lacks".to_owned() };
         let (contents, shared) = comparing.late.settle(contents).ok_or_else(lost)?;
-        let led = contents.shared.end - contents.shared.start;
+        let delta = contents.shared.end - contents.shared.start;
         // The program wrote more than it had announced: other levels have no room for it.
-        self.shard.has_room(contents.blocks * BLOCK_BYTES, led * BLOCK_BYTES)?;
+        self.shard.has_room(contents.blocks * BLOCK_BYTES, delta * BLOCK_BYTES)?;
         if shared.is_empty() || self.shard.lead_late(&contents, &shared) {
             return Ok(contents);
         }

@@ -2,7 +2,7 @@
 //! is on nearer levels, the space has no portions, or none of that job. Then its status decides, or its journal, if the
 //! job ended before it had written to a portion.
 
-use super::{Status, document::Told, ended::LastOpening};
+use super::{Status, document::JobProgress, ended::LastOpening};
 use crate::survey::SpaceSurvey;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
 }
 
 /// The state in a job's status that is as new as all portions.
-fn told_since(space: &Path, survey: &SpaceSurvey) -> Option<Told> {
+fn told_since(space: &Path, survey: &SpaceSurvey) -> Option<JobProgress> {
     let told = Status::read(space).ok().flatten()?.told;
     (told.lineage >= lineage_of_portions(survey)).then_some(told)
 }

@@ -30,12 +30,12 @@ pub struct Status {
     /// The job's identity, and the directories of its levels.
     pub job: Job,
     #[serde(flatten)]
-    pub told: Told,
+    pub told: JobProgress,
 }
 
 /// The facts that change while a job runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct JobProgress {
     pub told_unix_ns: u64,
     /// The lineage under which the job saves.
     pub lineage: u64,
@@ -133,7 +133,7 @@ pub struct Failures {
 struct Written<'a> {
     version: u32,
     #[serde(flatten)]
-    told: &'a Told,
+    told: &'a JobProgress,
     job: &'a Job,
 }
 
@@ -144,7 +144,7 @@ struct Versioned {
 }
 
 impl Status {
-    pub(crate) fn bytes(job: &Job, told: &Told) -> Vec<u8> {
+    pub(crate) fn bytes(job: &Job, told: &JobProgress) -> Vec<u8> {
         // It contains only numbers and texts, which JSON can represent.
         serde_json::to_vec(&Written { version: VERSION, told, job }).unwrap_or_default()
     }
@@ -178,14 +178,14 @@ impl Status {
 
     fn parse(bytes: &[u8]) -> std::result::Result<Status, String> {
         let status: Status = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        match status.flaw() {
+        match status.damage() {
             None => Ok(status),
             Some(what) => Err(format!("impossible value: {what}")),
         }
     }
 
     /// An impossible value in it, if any: the file may come from anyone.
-    fn flaw(&self) -> Option<&'static str> {
+    fn damage(&self) -> Option<&'static str> {
         let Status { job, told } = self;
         let levels = job.places.len();
         let texts = job.nodes.iter().flat_map(|node| [&node.name, &node.host]);
@@ -279,19 +279,19 @@ mod tests {
         }
     }
 
-    fn told() -> Told {
+    fn told() -> JobProgress {
         let level = |revisions: &[u64]| LevelStatus {
             complete: revisions.iter().map(|revision| saved(*revision)).collect(),
             ..LevelStatus::default()
         };
         let recovery = Recovery { failed: vec![2], ranks_before: 4, ranks: 4, ..Recovery::default() };
-        Told {
+        JobProgress {
             told_unix_ns: 9,
             lineage: 2,
             recovered: 1,
             recoveries: vec![recovery],
             levels: vec![level(&[12, 11]), level(&[10])],
-            ..Told::default()
+            ..JobProgress::default()
         }
     }
 
@@ -340,7 +340,7 @@ mod tests {
         for (newest, is_good) in [(2, true), (100, false)] {
             let complete: Vec<Saved> = (1..=newest).rev().map(saved).collect();
             let level = LevelStatus { complete, ..LevelStatus::default() };
-            let told = Told { levels: vec![level; 2], ..told() };
+            let told = JobProgress { levels: vec![level; 2], ..told() };
             assert_eq!(Status::parse(&Status::bytes(&many, &told)).is_ok(), is_good, "{newest} revisions");
         }
         let text = good.to_string();

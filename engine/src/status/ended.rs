@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{
         space::LevelKind,
-        status::{Job, LevelStatus, Opening, PlaceOfLevel, Saved, Told},
+        status::{Job, JobProgress, LevelStatus, Opening, PlaceOfLevel, Saved},
     };
 
     #[test]
@@ -88,7 +88,8 @@ mod tests {
 
         let saved = Saved { lineage: 3, revision: 7, saved_unix_ns: None };
         let level = LevelStatus { complete: vec![saved], ..LevelStatus::default() };
-        let told = Told { lineage: 3, told_unix_ns: 5, levels: vec![level.clone(), level], ..Told::default() };
+        let told =
+            JobProgress { lineage: 3, told_unix_ns: 5, levels: vec![level.clone(), level], ..JobProgress::default() };
         let place = |level| PlaceOfLevel {
             level,
             directories: vec!["/space".to_owned()],

@@ -18,7 +18,7 @@ mod writer;
 
 pub use closed::{last_lineage, was_closed};
 pub(crate) use document::RECOVERIES_MAX;
-pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
+pub use document::{CopyStatus, Failures, Job, JobProgress, LevelStatus, Node, PlaceOfLevel, Status};
 pub use ended::tell_death;
 pub(crate) use ended::tell_end;
 pub(crate) use journal::EVENTS_MAX;

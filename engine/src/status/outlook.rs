@@ -61,24 +61,24 @@ pub(super) struct Outlook {
 /// One revision on a level: the locations of each shard. The nearest level comes first.
 struct OnLevel {
     level: LevelKind,
-    shards: Vec<Vec<Lies>>,
+    shards: Vec<Vec<ShardLocation>>,
 }
 
 /// The location of a shard.
 #[derive(Clone, Copy)]
-enum Lies {
+enum ShardLocation {
     /// On this node, if known. An unknown node is independent of all others.
     On(Option<usize>),
     /// In a place that survives the loss of all nodes.
     BeyondNodes,
 }
 
-impl Lies {
+impl ShardLocation {
     fn outlasts(self, loss: Loss) -> bool {
         match (self, loss) {
-            (Lies::BeyondNodes, _) | (_, Loss::Processes) => true,
-            (Lies::On(node), Loss::Node(lost)) => node != Some(lost),
-            (Lies::On(_), Loss::AllNodes) => false,
+            (ShardLocation::BeyondNodes, _) | (_, Loss::Processes) => true,
+            (ShardLocation::On(node), Loss::Node(lost)) => node != Some(lost),
+            (ShardLocation::On(_), Loss::AllNodes) => false,
         }
     }
 }
@@ -123,8 +123,8 @@ fn on_level(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &HeldRevisions,
         let holders = own.chain(place.holders.iter().map(|holders| holders[shard as usize]));
         let there = held.stores.iter().zip(holders).filter(|(store, _)| store.has(saved, shard));
         let lies = |holder: u32| match place.outlives_nodes {
-            true => Lies::BeyondNodes,
-            false => Lies::On(nodes[holder as usize]),
+            true => ShardLocation::BeyondNodes,
+            false => ShardLocation::On(nodes[holder as usize]),
         };
         there.map(|(_, holder)| lies(holder)).collect()
     };

@@ -1,7 +1,7 @@
 //! The thread that writes the files `status` and `journal`; the program's own thread never does.
 
 use super::{
-    document::{Job, Status, Told},
+    document::{Job, JobProgress, Status},
     journal::{EVENTS_MAX, JournalEntry, Pen},
 };
 use crate::{
@@ -43,7 +43,7 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Waiting {
     /// Only the newest counts.
-    told: Option<Told>,
+    told: Option<JobProgress>,
     /// New holders of the copies, for each level of the job.
     holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
@@ -70,7 +70,7 @@ impl StatusWriter {
     }
 
     /// Queues `told` for writing; replaces an earlier report.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: JobProgress) {
         lock(&self.desk.waiting).told = Some(told);
         self.desk.changed.notify_all();
     }
@@ -141,7 +141,7 @@ impl Desk {
     }
 
     /// The next data to write; `None` at the end.
-    fn next(&self) -> Option<(Option<Told>, Vec<JournalEntry>)> {
+    fn next(&self) -> Option<(Option<JobProgress>, Vec<JournalEntry>)> {
         let mut waiting = lock(&self.waiting);
         while waiting.is_empty() && !waiting.over {
             waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -153,7 +153,7 @@ impl Desk {
 
 /// Replaces the file by `told` of `job`. Synced if disks have revisions: a job does not start without the disks that
 /// the file names.
-pub(super) fn put(directory: &Path, job: &Job, told: &Told) -> io::Result<()> {
+pub(super) fn put(directory: &Path, job: &Job, told: &JobProgress) -> io::Result<()> {
     let is_synced = job.places.iter().any(|place| place.level == LevelKind::Disk);
     replace(directory, &Status::bytes(job, told), is_synced)
 }
@@ -182,8 +182,8 @@ fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn told(told_unix_ns: u64) -> Told {
-        Told { told_unix_ns, ..Told::default() }
+    fn told(told_unix_ns: u64) -> JobProgress {
+        JobProgress { told_unix_ns, ..JobProgress::default() }
     }
 
     fn read(directory: &Path) -> serde_json::Value {

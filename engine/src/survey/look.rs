@@ -95,7 +95,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
             let usable = opened.usable;
-            damage.extend(opened.damage.into_iter().chain(opened.torn));
+            damage.extend(opened.damage.into_iter().chain(opened.damaged_slots));
             sight.lineages.extend(opened.lineage);
             lineage = lineage.max(opened.lineage);
             layout_clean &= opened.clean;

@@ -3,7 +3,7 @@
 //! This module writes a hold before it checks for a running job; a job reads the holds after it has locked the space.
 //! So either the job reads the hold, or the check here finds the job.
 
-use super::{GoneOver, Unseen, opening, room};
+use super::{GoneOver, Unseen, future_room, opening};
 use crate::{
     commit::RevisionKey,
     device::{Access, Device, Disk, LockOutcome, RANK_BYTES},
@@ -56,7 +56,7 @@ pub fn has_room_for(directory: &Path, key: RevisionKey) -> Result<bool> {
 fn leaves_room(survey: &SpaceSurvey, key: RevisionKey) -> bool {
     let counted = survey.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
     let held: Vec<RevisionKey> = counted.map(|held| held.key()).chain([key]).collect();
-    room::is_left(survey, &held)
+    future_room::is_left(survey, &held)
 }
 
 /// Like `hold`, on `device`.

@@ -5,13 +5,13 @@
 //! requests are data in blocks of their own; everything else is done as a job does it, under a job's locks.
 
 mod emptied;
+mod future_room;
 mod hold;
 mod opening;
 mod prune;
 mod request;
 mod reserve;
 mod rollback;
-mod room;
 mod rules;
 mod salvage;
 mod sizing;

@@ -1,10 +1,10 @@
 //! A copy of several revisions. All are held from the start, and copied one by one, the oldest first.
 
 use super::{
-    plan::{self, Planned, TransferPlan},
-    room::Rooms,
+    portion_room::Rooms,
     shard::{Stopped, take_over},
     target::Destination,
+    transfer_plan::{self, Planned, TransferPlan},
 };
 use crate::{
     device::{Device, Disk},
@@ -60,7 +60,7 @@ impl<'a> Transfer<'a> {
     /// yet. Errors: `RevisionMissing`; `InvalidArgument` if `to` is a place of the first space or holds revisions of
     /// another run; `NotASpace`, and errors of reading.
     pub fn begin(from: &'a Path, to: &'a Path, numbers: &[u64]) -> Result<Transfer<'a>> {
-        plan::refuse_same(from, to)?;
+        transfer_plan::refuse_same(from, to)?;
         let plan = planned(from, to, numbers)?;
         Ok(Transfer { plan, from, to, takes_all: numbers.is_empty() })
     }
@@ -112,7 +112,7 @@ impl<'a> Transfer<'a> {
 }
 
 fn planned(from: &Path, to: &Path, numbers: &[u64]) -> Result<TransferPlan> {
-    let (survey, there) = (SpaceSurvey::open_all(from)?, plan::survey_of(to)?);
+    let (survey, there) = (SpaceSurvey::open_all(from)?, transfer_plan::survey_of(to)?);
     TransferPlan::of(&survey, there.as_ref(), numbers)
 }
 
@@ -124,7 +124,7 @@ pub fn copy_on(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Copied>> {
     let survey = SpaceSurvey::open_on(&**from)?;
-    let there = plan::survey_on(to)?;
+    let there = transfer_plan::survey_on(to)?;
     let plan = TransferPlan::of(&survey, there.as_ref(), numbers)?;
     carry_out(to, plan, &|number| Reader::open_on(from.clone(), Some(number), NOTE), progress)
 }

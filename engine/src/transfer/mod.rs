@@ -8,10 +8,10 @@
 //! - The first space is only read, except for holds.
 
 mod carry;
-mod plan;
-mod room;
+mod portion_room;
 mod shard;
 mod target;
+mod transfer_plan;
 
 pub use carry::{Became, Copied, Transfer, copy_on};
-pub use plan::Planned;
+pub use transfer_plan::Planned;

@@ -1,8 +1,8 @@
 //! The space that receives the copies: its locks, and the portions for shards.
 
 use super::{
-    plan::{Planned, TransferPlan},
-    room::Rooms,
+    portion_room::Rooms,
+    transfer_plan::{Planned, TransferPlan},
 };
 use crate::{
     capture::Size,

@@ -6,7 +6,7 @@ use crate::{
 };
 use mainstay_engine::{
     printable,
-    status::{LevelStanding, Loss, Node, Recovery, Saved, Standing, Status, Survivor, Told},
+    status::{JobProgress, LevelStanding, Loss, Node, Recovery, Saved, Standing, Status, Survivor},
 };
 
 /// Number of nodes to name, if several have one fate.
@@ -223,7 +223,7 @@ fn put_off(told: &Status) -> String {
 
 /// The recoveries of the job, newest first.
 fn recoveries(told: &Status, now_unix_ns: u64) -> String {
-    let Told { recovered, recoveries, .. } = &told.told;
+    let JobProgress { recovered, recoveries, .. } = &told.told;
     if recoveries.is_empty() {
         return String::new();
     }

@@ -2,8 +2,8 @@
 //! place.
 
 use super::{
+    block_runs::{BlockRun, ZEROS, runs_of, stored},
     index::{Index, is_small},
-    lies::{Lies, ZEROS, lies_of, stored},
 };
 use crate::space::{
     format::{BLOCK, HASH_BYTES, Hash, Manifest, Run, hash},
@@ -22,7 +22,7 @@ static ZERO_HASH: LazyLock<Hash> = LazyLock::new(|| hash(&[0; BLOCK]));
 #[derive(Debug, Default)]
 pub(crate) struct Base {
     /// By item name, the places of its whole blocks, in order.
-    items: HashMap<String, Vec<Lies>>,
+    items: HashMap<String, Vec<BlockRun>>,
     runs: Vec<Run>,
     /// For each run, the number of blocks in the runs before it.
     before: Vec<u64>,
@@ -43,7 +43,7 @@ impl Base {
             end += run.blocks;
         }
         let is_whole = rows.len() as u64 == end * HASH_BYTES as u64;
-        let items = manifest.items.iter().map(|item| (item.name.clone(), lies_of(item))).collect();
+        let items = manifest.items.iter().map(|item| (item.name.clone(), runs_of(item))).collect();
         let (early, index) = Default::default();
         is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows, early, index })
     }
@@ -104,16 +104,16 @@ impl Base {
     }
 
     /// The places of the whole blocks of the item `name`, in order.
-    pub(super) fn lies(&self, name: &str) -> Option<&[Lies]> {
+    pub(super) fn lies(&self, name: &str) -> Option<&[BlockRun]> {
         self.items.get(name).map(|lies| &lies[..])
     }
 
     /// The same without blocks of zeros.
-    pub(super) fn stored(&self, name: &str) -> Vec<Lies> {
+    pub(super) fn stored(&self, name: &str) -> Vec<BlockRun> {
         stored(self.lies(name).unwrap_or_default())
     }
 
-    /// The hash of the block `at`, a place as in `Lies`; `None` if it is outside all runs and not zeros.
+    /// The hash of the block `at`, a place as in `BlockRun`; `None` if it is outside all runs and not zeros.
     pub(super) fn hash_at(&self, at: u64) -> Option<&[u8]> {
         if at >= ZEROS { Some(&ZERO_HASH[..]) } else { self.hashes(at..at + 1) }
     }

@@ -2,13 +2,13 @@
 //!
 //! Invariant: no block becomes clean that was not.
 
-use super::Lies;
+use super::BlockRun;
 
 /// If a region has more parts than this, its short clean stretches are rewritten. HDF5 takes about 2,700 parts.
 const PARTS_MAX: usize = 2500;
 
 /// The number of clean stretches of a region beyond the limit.
-pub(super) fn too_many(clean: &[Lies]) -> usize {
+pub(super) fn too_many(clean: &[BlockRun]) -> usize {
     // At most one changed stretch is between two clean ones.
     (2 * clean.len() + 1).saturating_sub(PARTS_MAX).div_ceil(2).min(clean.len())
 }
@@ -22,7 +22,7 @@ pub(super) fn comes_to_few(blocks: u64, more: u64) -> bool {
 }
 
 /// The number of blocks to stage again until a region with too many clean stretches has few.
-pub(super) fn shortest_blocks(clean: &[Lies]) -> u64 {
+pub(super) fn shortest_blocks(clean: &[BlockRun]) -> u64 {
     let too_many = too_many(clean);
     let mut counts: Vec<u64> = clean.iter().map(|lies| lies.count).collect();
     if too_many > 0 {
@@ -33,7 +33,7 @@ pub(super) fn shortest_blocks(clean: &[Lies]) -> u64 {
 
 /// Marks short clean stretches of a region in many parts as changed, up to `more` blocks. Returns `false` and does
 /// nothing if it would take too many revisions to reach few parts.
-pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) -> bool {
+pub(super) fn merge(clean: &mut Vec<BlockRun>, more: &mut u64) -> bool {
     let too_many = too_many(clean);
     if too_many == 0 {
         return true;
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn short_clean_stretches_go_while_there_are_too_many_and_bytes_allow() {
         let count = PARTS_MAX as u64;
-        let lies = |index: u64| Lies { block: 10 * index, at: 10 * index, count: 1 + index % 3 };
+        let lies = |index: u64| BlockRun { block: 10 * index, at: 10 * index, count: 1 + index % 3 };
         let of = |more: u64| {
             let (mut clean, mut left) = ((0..count).map(lies).collect::<Vec<_>>(), more);
             merge(&mut clean, &mut left);

@@ -3,8 +3,8 @@
 //! Invariant: an outline refers only to the same blocks of the item of the same name.
 
 use super::{
-    Base, Lies,
-    plan::{runs, set_of},
+    Base, BlockRun,
+    region_plan::{runs, set_of},
 };
 use crate::{
     capture::{Contents, contents::extend},
@@ -27,7 +27,7 @@ impl Contents {
         }
         let (set, are_apart) = set_of(&clean);
         let (shared, numbers) = runs(set, base).filter(|_| are_apart)?;
-        let led = shared.iter().map(|run| run.blocks).sum::<u64>();
+        let delta = shared.iter().map(|run| run.blocks).sum::<u64>();
         let items = self.items.iter().zip(clean).map(|(item, clean)| {
             let (mut extents, mut clean) = (Vec::with_capacity(item.extents.len() + clean.len()), clean.into_iter());
             for Extent { at, bytes } in &item.extents {
@@ -49,7 +49,7 @@ impl Contents {
             Some(Item { extents, ..item.clone() })
         });
         let items = items.collect::<Option<Vec<Item>>>()?;
-        let shared_blocks = self.blocks..self.blocks + led;
+        let shared_blocks = self.blocks..self.blocks + delta;
         let filled = Contents {
             items,
             blocks: self.blocks,
@@ -61,7 +61,7 @@ impl Contents {
     }
 
     /// The places in `base` of the blocks of `item` that the outline shares, numbered from `first` on.
-    fn clean_of(&self, item: &Item, first: u64, base: &Base) -> Option<Vec<Lies>> {
+    fn clean_of(&self, item: &Item, first: u64, base: &Base) -> Option<Vec<BlockRun>> {
         let (mut offset, mut gaps) = (0_u64, Vec::<Range<u64>>::new());
         for Extent { at, bytes } in &item.extents {
             if self.is_left_to_base(*at) {
@@ -89,7 +89,7 @@ impl Contents {
 }
 
 /// The parts of `lies` inside these ranges, each in one range; all ascend.
-fn inside(lies: &[Lies], ranges: &[Range<u64>]) -> Vec<Lies> {
+fn inside(lies: &[BlockRun], ranges: &[Range<u64>]) -> Vec<BlockRun> {
     let mut inside = Vec::with_capacity(lies.len() + ranges.len());
     let mut lies = lies.iter().peekable();
     for range in ranges {
@@ -97,7 +97,7 @@ fn inside(lies: &[Lies], ranges: &[Range<u64>]) -> Vec<Lies> {
         // The last one may reach into the next range.
         for part in lies.clone().take_while(|lies| lies.block < range.end) {
             let (from, to) = (part.block.max(range.start), range.end.min(part.block + part.count));
-            inside.push(Lies { block: from, at: part.at + (from - part.block), count: to - from });
+            inside.push(BlockRun { block: from, at: part.at + (from - part.block), count: to - from });
         }
     }
     inside

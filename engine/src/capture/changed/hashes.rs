@@ -1,6 +1,6 @@
 //! Finds changes by the hashes of blocks. Needs no help from the system, but reads all protected memory.
 
-use super::{Base, Changes, Found, Lies, lies::add};
+use super::{Base, BlockRun, Changes, Found, block_runs::add};
 use crate::{
     capture::Region,
     error::Result,
@@ -33,7 +33,7 @@ impl Changes for ByHashes {
 
 /// An error that names a region with blocks that differ from `base`, although its pages were reported `clean`. `found`:
 /// the source of that report for each region; regions that were hashed are not hashed again.
-pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[Vec<Lies>]) -> Result<()> {
+pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[Vec<BlockRun>]) -> Result<()> {
     let of_pages = |found: &Found| matches!(found, Found::Changed { .. });
     for ((region, clean), _) in regions.iter().zip(clean).zip(found).filter(|(_, found)| of_pages(found)) {
         let (mut lies, mut changed) = (clean.iter().peekable(), 0_u64);
@@ -57,11 +57,11 @@ pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[V
 impl ByHashes {
     /// Compares each block of `region` with the saved block of its name, and with the one saved from its address:
     /// programs swap pointers.
-    pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {
+    pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<BlockRun> {
         let name = &region.description.name;
         let here = self.lay.get(&region.begins_at()).filter(|other| *other != name);
         let saved = [here, Some(name)].into_iter().flatten().filter_map(|name| base.lies(name));
-        let mut saved: Vec<(&[Lies], usize)> = saved.map(|lies| (lies, 0)).collect();
+        let mut saved: Vec<(&[BlockRun], usize)> = saved.map(|lies| (lies, 0)).collect();
         let mut clean = Vec::new();
         if saved.is_empty() {
             return clean;
@@ -77,7 +77,7 @@ impl ByHashes {
                 (base.hash_at(at)? == &found[..]).then_some(at)
             });
             if let Some(at) = at {
-                add(&mut clean, Lies { block, at, count: 1 });
+                add(&mut clean, BlockRun { block, at, count: 1 });
             }
         });
         clean
@@ -119,7 +119,7 @@ mod tests {
         #[expect(unsafe_code, reason = "a region is memory")]
         regions.add(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
         // No base has this block.
-        let clean = [vec![Lies { block: 0, at: 5, count: 1 }]];
+        let clean = [vec![BlockRun { block: 0, at: 5, count: 1 }]];
         let by_pages = Found::Changed { name: "x".to_owned(), blocks: Vec::new() };
         audit(regions.all(), &Base::default(), &[by_pages], &clean).unwrap_err();
         audit(regions.all(), &Base::default(), &[Found::Clean(clean[0].clone())], &clean).unwrap();

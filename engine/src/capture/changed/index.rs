@@ -2,7 +2,7 @@
 //! on the changes, not on the size of the state.
 
 use super::{
-    Lies,
+    BlockRun,
     fewer::{shortest_blocks, too_many},
     vacate::{emptiest, segment_of},
 };
@@ -16,7 +16,7 @@ const ITEMS_FEW: usize = 64;
 const BLOCKS_A_PART: u64 = 256;
 const PARTS_AN_ITEM: u64 = 4;
 
-/// At most this fraction of all blocks is staged again: see `plan::more_of`.
+/// At most this fraction of all blocks is staged again: see `region_plan::more_of`.
 const SPARSE_PART: u64 = 3;
 
 /// Marks in place of a block of the portion: a block of zeros, and a block that is not stored as a whole block.
@@ -58,10 +58,10 @@ pub(super) enum Place {
 impl Index {
     /// The index of these items; `None` if they are in few parts, if the portion is too long for it, or if two items
     /// have one block, which no build saves.
-    pub(super) fn of(items: &HashMap<String, Vec<Lies>>) -> Option<Index> {
+    pub(super) fn of(items: &HashMap<String, Vec<BlockRun>>) -> Option<Index> {
         let parts: u64 = items.values().map(|lies| lies.len() as u64).sum();
         let blocks: u64 = items.values().filter_map(|lies| lies.last()).map(|last| last.block + last.count).sum();
-        let is_long = |lies: &Lies| {
+        let is_long = |lies: &BlockRun| {
             let end = if lies.are_zeros() { lies.block } else { lies.at.max(lies.block) }.saturating_add(lies.count);
             end >= u64::from(ZEROS_MARK)
         };
@@ -103,7 +103,7 @@ impl Index {
 }
 
 impl Indexed {
-    fn of(lies: &[Lies]) -> Indexed {
+    fn of(lies: &[BlockRun]) -> Indexed {
         let blocks = lies.last().map_or(0, |last| last.block + last.count);
         let (mut places, mut holes) = (vec![HOLE_MARK; blocks as usize], Vec::new());
         let mut end = 0;

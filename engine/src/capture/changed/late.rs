@@ -5,8 +5,8 @@
 //! the plan of a region declares it unchanged. Each block of the older revision is shared at most once.
 
 use super::{
-    Base, Lies,
-    plan::{runs, set_of},
+    Base, BlockRun,
+    region_plan::{runs, set_of},
 };
 use crate::{
     capture::{Contents, contents::extend},
@@ -60,15 +60,15 @@ impl Late {
     /// `None` if the older revision lacks one.
     pub(crate) fn settle(&self, contents: Contents) -> Option<(Contents, Vec<Run>)> {
         let older = |extent: &&Extent| extent.at >= OLDER && !extent.is_zeros();
-        let mut led: Vec<(u64, u64)> =
+        let mut delta: Vec<(u64, u64)> =
             contents.items.iter().flat_map(|item| &item.extents).filter(older).map(blocks_of).collect();
-        led.sort_unstable();
-        let mut stretches = Vec::<Lies>::new();
-        for (first, end) in led {
+        delta.sort_unstable();
+        let mut stretches = Vec::<BlockRun>::new();
+        for (first, end) in delta {
             // Pieces that overwrote it later may leave several parts of a block.
             match stretches.last_mut() {
                 Some(last) if first <= last.at + last.count => last.count = last.count.max(end - last.at),
-                _ => stretches.push(Lies { block: 0, at: first, count: end - first }),
+                _ => stretches.push(BlockRun { block: 0, at: first, count: end - first }),
             }
         }
         let (shared, numbers) = runs(set_of(&[stretches]).0, &self.base)?;
@@ -91,8 +91,8 @@ impl Late {
         });
         let items = items.collect::<Option<_>>()?;
         let blocks: u64 = shared.iter().map(|run| run.blocks).sum();
-        let led_to = if blocks > 0 { own..own + blocks } else { 0..0 };
-        Some((Contents { items, shared: led_to, ..contents }, shared))
+        let delta_of = if blocks > 0 { own..own + blocks } else { 0..0 };
+        Some((Contents { items, shared: delta_of, ..contents }, shared))
     }
 }
 

@@ -6,31 +6,31 @@
 //! uncertain, the block counts as changed.
 
 mod base;
-mod early;
+mod block_runs;
+mod delta;
 mod fewer;
 mod filling;
 mod found;
 mod hashes;
 mod index;
 mod late;
-mod led;
-mod lies;
 mod outline;
 mod pages;
-mod plan;
+mod region_plan;
+mod speculative;
 mod vacate;
 mod watched;
 mod written;
 
 pub(crate) use base::Base;
-pub(crate) use early::EarlyBlocks;
+pub(crate) use block_runs::BlockRun;
+pub(crate) use delta::{Delta, differing, differing_or_sparse};
 pub(crate) use found::Found;
 pub(crate) use hashes::{ByHashes, audit};
 pub(crate) use late::Late;
-pub(crate) use led::{Led, differing, differing_or_sparse};
-pub(crate) use lies::Lies;
 pub(crate) use pages::PageTracker;
-pub(crate) use plan::{OWN_RUNS_MAX, Part, PartPlace, Plan, size_elsewhere, size_to_lead};
+pub(crate) use region_plan::{OWN_RUNS_MAX, Part, PartPlace, Plan, size_elsewhere, size_of_delta};
+pub(crate) use speculative::SpeculativeBlocks;
 pub(crate) use written::Written;
 
 use super::Region;

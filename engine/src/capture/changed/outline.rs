@@ -7,11 +7,11 @@
 mod tests;
 
 use super::{
-    Base, Found, Lies,
+    Base, BlockRun, Found,
     fewer::comes_to_few,
     hashes::{each_block, is_zeros},
     index::{Index, Indexed, Place},
-    plan::{Outline, Part, PartPlace, Plan, more_of, staged_blocks},
+    region_plan::{Outline, Part, PartPlace, Plan, more_of, staged_blocks},
 };
 use crate::{
     capture::{Region, Size},
@@ -146,7 +146,7 @@ impl<'a> OutlinedRegion<'a> {
 
 impl Indexed {
     /// Whether these blocks are stored there.
-    fn is_at(&self, lies: Lies) -> bool {
+    fn is_at(&self, lies: BlockRun) -> bool {
         (0..lies.count).all(|inside| match self.place(lies.block + inside) {
             Place::Hole => false,
             Place::Zeros => lies.are_zeros(),

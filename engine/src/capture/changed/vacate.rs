@@ -5,7 +5,7 @@
 //!
 //! Invariant: no block becomes clean that was not.
 
-use super::{Lies, lies::add};
+use super::{BlockRun, block_runs::add};
 use crate::space::{BlockSet, free::Blocks};
 
 /// A write of this length is as fast as a longer one.
@@ -16,7 +16,7 @@ const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
 /// Marks the clean blocks in the emptiest segments of the portion for staging, up to `more` blocks. `shared`: the
 /// blocks of the portion that `clean` uses; the marked ones are removed. `early`: blocks that no revision has yet; they
 /// stay.
-pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
+pub(super) fn vacate(clean: &mut [Vec<BlockRun>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
     let mut old = shared.clone();
     early.iter().for_each(|blocks| old.remove(*blocks));
     let few = emptiest(&old);
@@ -29,7 +29,7 @@ pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, 
     if left == more {
         return;
     }
-    let goes = |Lies { at, .. }: &Lies| {
+    let goes = |BlockRun { at, .. }: &BlockRun| {
         let is_in = goes.get(segment_of(*at) as usize).is_some_and(|goes| *goes);
         is_in && old.has(Blocks { first: *at, count: 1 })
     };
@@ -59,12 +59,12 @@ pub(super) fn segment_of(at: u64) -> u64 {
 }
 
 /// The blocks split at the edges of segments. Zeros stay as they are, because they have no place.
-fn in_segments(mut lies: Lies) -> impl Iterator<Item = Lies> {
+fn in_segments(mut lies: BlockRun) -> impl Iterator<Item = BlockRun> {
     std::iter::from_fn(move || {
         let inside = if lies.are_zeros() { lies.count } else { SEGMENT_BLOCKS - lies.at % SEGMENT_BLOCKS };
-        let part = Lies { count: lies.count.min(inside), ..lies };
-        let Lies { block, at, count } = lies;
-        lies = Lies { block: block + part.count, at: at + part.count, count: count - part.count };
+        let part = BlockRun { count: lies.count.min(inside), ..lies };
+        let BlockRun { block, at, count } = lies;
+        lies = BlockRun { block: block + part.count, at: at + part.count, count: count - part.count };
         (part.count > 0).then_some(part)
     })
 }
@@ -73,19 +73,19 @@ fn in_segments(mut lies: Lies) -> impl Iterator<Item = Lies> {
 mod tests {
     use super::*;
 
-    fn set_of(clean: &[Vec<Lies>]) -> BlockSet {
-        super::super::plan::set_of(clean).0
+    fn set_of(clean: &[Vec<BlockRun>]) -> BlockSet {
+        super::super::region_plan::set_of(clean).0
     }
 
     #[test]
     fn the_emptiest_segments_go_first_as_far_as_bytes_allow() {
         let at = |segment: u64, inside: u64| segment * SEGMENT_BLOCKS + inside;
-        let lies = |block: u64, at: u64, count: u64| Lies { block, at, count };
+        let lies = |block: u64, at: u64, count: u64| BlockRun { block, at, count };
         // Segment 2 has 30 blocks; 3 has 20, which continue in 4, 100 in all; 5 has 40, saved early; 6 is full except
         // for one.
         let all = [
             vec![lies(0, at(2, 7), 30), lies(30, at(4, 0) - 20, 120), lies(150, at(5, 9), 40)],
-            vec![Lies::zeros(0, 50), lies(50, at(6, 1), SEGMENT_BLOCKS - 1)],
+            vec![BlockRun::zeros(0, 50), lies(50, at(6, 1), SEGMENT_BLOCKS - 1)],
         ];
         let of = |more: u64| {
             let (mut clean, mut shared) = (all.clone(), set_of(&all));
@@ -116,7 +116,7 @@ mod tests {
             newest.iter().chain(&before).for_each(|at| used[*at as usize] = true);
             let mut clean = vec![Vec::new()];
             for (block, at) in (0..).zip(&newest).filter(|_| random.u64(..BLOCKS) >= CHANGED) {
-                add(&mut clean[0], Lies { block, at: *at, count: 1 });
+                add(&mut clean[0], BlockRun { block, at: *at, count: 1 });
             }
             let mut shared = set_of(&clean);
             vacate(&mut clean, CHANGED / 5, &mut shared, &[]);

@@ -3,7 +3,7 @@
 //! Invariant: pages count only if no other search took place between the saving of the base and now. If they do not
 //! count, or cannot be tracked, hashes decide.
 
-use super::{Base, ByHashes, Changes, Found, Lies, PageTracker, WrittenOf, watched::range_of};
+use super::{Base, BlockRun, ByHashes, Changes, Found, PageTracker, WrittenOf, watched::range_of};
 use crate::{
     capture::Region,
     space::format::{BLOCK, FoundBy, hash},
@@ -188,7 +188,7 @@ fn blocks_of(region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) ->
 }
 
 /// Whether a block of `region` is as `base` has it. `lies`: the places of its blocks.
-fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool {
+fn is_as_saved(region: &Region, base: &Base, lies: &[BlockRun], block: u64) -> bool {
     let index = lies.partition_point(|lies| lies.block + lies.count <= block);
     let lies = lies.get(index).filter(|lies| lies.block <= block);
     let saved = lies.and_then(|lies| base.hash_at(lies.at + (block - lies.block)));
@@ -259,7 +259,7 @@ mod tests {
         // SAFETY: the memory outlives the region, of which nothing is touched.
         #[expect(unsafe_code, reason = "a region is memory")]
         let region = unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap();
-        let lies = [Lies { block: 0, at: 50, count: 4 }, Lies { block: 4, at: 20, count: 8 }];
+        let lies = [BlockRun { block: 0, at: 50, count: 4 }, BlockRun { block: 4, at: 20, count: 8 }];
         let clean = |written: &[Range<usize>]| {
             let written: Vec<_> = written.iter().map(|range| start + range.start..start + range.end).collect();
             let clean = without(&lies, 10, &blocks_of(&region, &written, |_| false));

@@ -9,7 +9,7 @@
 //! session knows stays mapped until the session has looked twice, because its threads may read it.
 
 mod class;
-mod room;
+mod free_addresses;
 mod segment;
 mod slab;
 
@@ -25,7 +25,7 @@ use crate::{
     ground::lock,
     space::format::{Item, Note},
 };
-use room::Room;
+use free_addresses::Room;
 use segment::{END, GRANULE, Kind, START, Segment, parse};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -24,7 +24,7 @@ use crate::{
 };
 use process::{Ended, Process};
 use std::{io, ops::Range, time::Duration};
-use words::{State, Words};
+use words::{CloneState, Words};
 
 /// The time that the program waits for the child to begin. With a free processor this takes a fraction of a
 /// millisecond. A child that was stopped from outside must not stop the program.
@@ -56,11 +56,11 @@ impl Cloned {
         let mut cloned = Cloned { words, process };
         let index = cloned.await_begun()?;
         match cloned.words.state() {
-            State::NoSource => {
+            CloneState::NoSource => {
                 let why = "it is not passed on to children (MADV_DONTFORK, MADV_WIPEONFORK), or not mapped".to_owned();
                 Err(NotTaken::Unsuited { indices: vec![index], why })
             }
-            State::NoDestination => {
+            CloneState::NoDestination => {
                 Err(NotTaken::Unsuited { indices: vec![index], why: "a clone does not reach its copy".to_owned() })
             }
             _ => Ok(cloned),
@@ -71,7 +71,7 @@ impl Cloned {
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
         let ended = self.process.poll_ended();
         // The report is the last act of the child before it ends.
-        let is_over = ended.is_some() || self.words.state() == State::Done;
+        let is_over = ended.is_some() || self.words.state() == CloneState::Done;
         is_over.then(|| self.outcome(ended))
     }
 
@@ -90,9 +90,9 @@ impl Cloned {
     /// Waits until the child has begun. Returns the index of the transfer that its first state is about.
     fn await_begun(&mut self) -> io::Result<usize> {
         let begun = Instant::now();
-        while self.words.state() == State::Cloned {
-            self.words.await_change(State::Cloned, Duration::from_millis(10));
-            if self.words.state() == State::Cloned {
+        while self.words.state() == CloneState::Cloned {
+            self.words.await_change(CloneState::Cloned, Duration::from_millis(10));
+            if self.words.state() == CloneState::Cloned {
                 if let Some(ended) = self.process.poll_ended() {
                     self.outcome(Some(ended))?;
                 } else if begun.elapsed() > BEGINNING_MAX {
@@ -105,8 +105,8 @@ impl Cloned {
 
     fn outcome(&self, ended: Option<Ended>) -> io::Result<()> {
         match (self.words.state(), ended) {
-            (State::Done, _) => Ok(()),
-            (State::NoRoom, _) => Err(io::Error::new(io::ErrorKind::StorageFull, "no memory for the copy")),
+            (CloneState::Done, _) => Ok(()),
+            (CloneState::NoRoom, _) => Err(io::Error::new(io::ErrorKind::StorageFull, "no memory for the copy")),
             (_, Some(Ended::BySignal(number))) => {
                 Err(io::Error::other(format!("the process that copies was ended by signal {number}")))
             }

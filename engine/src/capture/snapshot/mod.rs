@@ -4,15 +4,15 @@
 //! signals and files are unaffected.
 
 mod allocation;
-mod choice;
 mod clone;
+mod clone_or_copy;
 mod protect;
 
 pub(crate) use allocation::has_same_address;
 pub use allocation::{Allocated, OwnMemory};
 use allocation::{OwnMapping, protectable};
-pub(crate) use choice::SnapshotChoice;
 pub(crate) use clone::Cloned;
+pub(crate) use clone_or_copy::SnapshotChoice;
 pub(crate) use protect::Protected;
 
 use super::{copy, userfaultfd::page_bytes};

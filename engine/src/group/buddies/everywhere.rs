@@ -1,7 +1,7 @@
 //! The choice if all ranks hold copies.
 
 use super::{
-    choice::{Apart, Buddies},
+    assignment::{Apart, Buddies},
     columns::Columns,
     map::{Map, Seat, count},
 };

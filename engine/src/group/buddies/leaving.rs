@@ -2,7 +2,7 @@
 //! ranks.
 
 use super::{
-    choice::{Apart, Buddies},
+    assignment::{Apart, Buddies},
     everywhere,
     map::{Map, Seat},
 };

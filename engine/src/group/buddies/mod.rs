@@ -11,7 +11,7 @@
 //! - Ranks that should hold no copies hold none, if the others are on as many nodes as a shard has copies. Otherwise
 //!   they keep them, because copies on a node that is about to be left are better than none.
 
-mod choice;
+mod assignment;
 mod columns;
 mod everywhere;
 mod leaving;
@@ -19,7 +19,7 @@ mod map;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Apart, Buddies};
+pub use assignment::{Apart, Buddies};
 pub use map::Seat;
 
 impl Buddies {

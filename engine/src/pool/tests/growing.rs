@@ -1,7 +1,7 @@
 //! Pools that size themselves.
 
 use super::{
-    super::{RankRecord, Shared, available::Available, word::State},
+    super::{RankRecord, Shared, available::Available, word::ChunkState},
     peer::Peer,
     *,
 };
@@ -233,7 +233,7 @@ fn what_a_killed_member_made_and_held_is_found_though_nobody_else_had_seen_it() 
     let mut other = Peer::start("grow", &first);
     let indices: Vec<u32> = (0..6)
         .map(|_| {
-            other.tell(&format!("{:?}", State::Full));
+            other.tell(&format!("{:?}", ChunkState::Full));
             other.hear().parse().unwrap()
         })
         .collect();

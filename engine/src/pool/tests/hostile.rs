@@ -1,6 +1,6 @@
 //! Values that a hostile or half-dead process leaves in shared memory.
 
-use super::{super::word::State, *};
+use super::{super::word::ChunkState, *};
 use std::{
     os::unix::fs::FileExt,
     sync::atomic::Ordering,
@@ -78,7 +78,7 @@ fn a_chunk_that_was_taken_away_is_an_error_and_stays_away() {
     let pool = pool(&directory, 2, 3);
     let chunk = take(&pool);
     let word = &pool.shared.chunk_entries()[chunk.index() as usize].word;
-    let others = State::Full as u64 | 1 << 16;
+    let others = ChunkState::Full as u64 | 1 << 16;
     word.store(others, Ordering::SeqCst);
     let error = chunk.fill(1, 0, CHUNK).unwrap_err();
     assert!(error.to_string().contains("was changed by another process"), "{error}");
@@ -95,7 +95,7 @@ fn chunks_that_say_they_are_a_members_who_does_not_know_are_freed_by_it() {
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     let held = take(&second);
     for entry in first.shared.chunk_entries() {
-        let lie = State::Full as u64 | 1 << 16 | 7 << 32;
+        let lie = ChunkState::Full as u64 | 1 << 16 | 7 << 32;
         let _ = entry.word.compare_exchange(0, lie, Ordering::SeqCst, Ordering::SeqCst);
     }
     assert!(first.take_now().is_none());

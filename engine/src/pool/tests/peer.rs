@@ -1,7 +1,7 @@
 //! A member in a separate process: this test program again, running one test that obeys commands.
 
 use super::{
-    super::{RankRecord, word::State},
+    super::{RankRecord, word::ChunkState},
     *,
 };
 use std::{
@@ -115,10 +115,10 @@ fn hold(pool: &Pool) {
     let mut held = Vec::new();
     while let Some(state) = told() {
         let chunk = take(pool);
-        if state != format!("{:?}", State::Filling) {
+        if state != format!("{:?}", ChunkState::Filling) {
             chunk.fill(7, held.len() as u32, CHUNK).unwrap();
         }
-        if state == format!("{:?}", State::Writing) {
+        if state == format!("{:?}", ChunkState::Writing) {
             chunk.await_turn().unwrap();
         }
         say(chunk.index());

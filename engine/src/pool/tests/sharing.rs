@@ -1,6 +1,6 @@
 //! Chunks among living and dead members.
 
-use super::{super::word::State, peer::Peer, *};
+use super::{super::word::ChunkState, peer::Peer, *};
 use std::{cell::Cell, sync::Barrier, thread};
 
 #[test]
@@ -24,9 +24,12 @@ fn two_processes_share_few_chunks() {
 
 #[test]
 fn chunks_of_a_killed_member_are_freed_and_the_others_go_on() {
-    for states in
-        [&[State::Filling][..], &[State::Full], &[State::Writing], &[State::Writing, State::Full, State::Filling]]
-    {
+    for states in [
+        &[ChunkState::Filling][..],
+        &[ChunkState::Full],
+        &[ChunkState::Writing],
+        &[ChunkState::Writing, ChunkState::Full, ChunkState::Filling],
+    ] {
         let directory = memory();
         let pool = pool(&directory, 2, 3);
         let mut other = Peer::start("hold", &pool);

@@ -1,4 +1,4 @@
-//! The ward's side: once the shard is published on the nearest level, sends its blocks to the holder. Blocks go
+//! The owner's side: once the shard is published on the nearest level, sends its blocks to the holder. Blocks go
 //! straight out of the portion if it can be mapped. A thread of its own reads blocks from a disk: no call of the
 //! program waits for a disk.
 
@@ -33,7 +33,7 @@ pub(in crate::session) struct CopyLane {
     /// The index of the copy's level.
     level: usize,
     holder: usize,
-    state: State,
+    state: LaneState,
     /// The newest complete revision at the holder, if its unchanged blocks are not sent again.
     old: Option<(RevisionKey, Arc<Base>)>,
     /// The contents that were sent, for the next `old`; only if `remembers`.
@@ -43,7 +43,7 @@ pub(in crate::session) struct CopyLane {
     is_mapped: bool,
 }
 
-enum State {
+enum LaneState {
     /// Waits for the source to be published.
     Waiting(Result<Source>),
     Reading(Reading),
@@ -117,7 +117,7 @@ impl CopyLane {
         remembers: bool,
         is_mapped: bool,
     ) -> CopyLane {
-        CopyLane { level, holder, state: State::Waiting(source), old, sent: None, remembers, is_mapped }
+        CopyLane { level, holder, state: LaneState::Waiting(source), old, sent: None, remembers, is_mapped }
     }
 
     /// Starts to send once the source is published, and read if necessary. An error is one of the group.
@@ -128,11 +128,11 @@ impl CopyLane {
                 self.sent = sent.filter(|_| self.remembers).map(Arc::new);
                 post.tell(group, self.holder, &CopyWord::Shard(Box::new(announced)))?;
                 stretches.into_iter().try_for_each(|stretch| post.send(group, self.holder, Box::new(stretch)))?;
-                State::Sent
+                LaneState::Sent
             }
             Err(error) => {
                 post.tell(group, self.holder, &CopyWord::GivenUp(self.level, Failure::from(&error)))?;
-                if has_source { State::Failed(error) } else { State::GivenUp(error) }
+                if has_source { LaneState::Failed(error) } else { LaneState::GivenUp(error) }
             }
         };
         Ok(())
@@ -142,8 +142,8 @@ impl CopyLane {
     /// waits.
     fn announced(&mut self, key: RevisionKey) -> Option<(Announcement, bool)> {
         match &mut self.state {
-            State::Waiting(Ok(source)) if !source.is_ended() => None,
-            State::Waiting(source) => {
+            LaneState::Waiting(Ok(source)) if !source.is_ended() => None,
+            LaneState::Waiting(source) => {
                 let gone = Error::Internal { what: "a shard is copied twice".to_owned() };
                 let source = std::mem::replace(source, Err(gone));
                 let has_source = source.as_ref().is_ok_and(Source::has_not_failed);
@@ -151,7 +151,7 @@ impl CopyLane {
                 match source {
                     Ok(source) if has_source && !self.is_mapped => match Reading::begin(source, level, key, old) {
                         Ok(reading) => {
-                            self.state = State::Reading(reading);
+                            self.state = LaneState::Reading(reading);
                             None
                         }
                         Err(error) => Some((Err(error), true)),
@@ -159,22 +159,22 @@ impl CopyLane {
                     source => Some((source.and_then(|source| announce(&source, level, key, old)), has_source)),
                 }
             }
-            State::Reading(reading) => Some((reading.ended()?, true)),
-            State::Sent | State::Failed(_) | State::GivenUp(_) => None,
+            LaneState::Reading(reading) => Some((reading.ended()?, true)),
+            LaneState::Sent | LaneState::Failed(_) | LaneState::GivenUp(_) => None,
         }
     }
 
     /// The failure to report; none if there was no shard to copy.
     pub(super) fn failure(&self) -> Result<()> {
-        if let State::Failed(error) = &self.state { Err(error.clone()) } else { Ok(()) }
+        if let LaneState::Failed(error) = &self.state { Err(error.clone()) } else { Ok(()) }
     }
 
     /// The outcome of the lane; messages may still be under way. `None` before.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
-            State::Waiting(_) | State::Reading(_) => None,
-            State::Sent => Some(Ok(())),
-            State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
+            LaneState::Waiting(_) | LaneState::Reading(_) => None,
+            LaneState::Sent => Some(Ok(())),
+            LaneState::Failed(error) | LaneState::GivenUp(error) => Some(Err(error.clone())),
         }
     }
 }

@@ -1,27 +1,27 @@
 //! Copies of shards on other nodes. A level's copy is a level of its own. Its portions are written by *holders*; each
-//! holder writes the shards of its *wards*. The owner publishes its shard on the nearest level, and the blocks are sent
+//! holder writes the shards of some *owners*. The owner publishes its shard on the nearest level, and the blocks are sent
 //! from there.
 //!
-//! `lane` is the ward's side, `held` the holder's side. `parts` handles shards that a rank reads in part, `post` the
+//! `lane` is the owner's side, `replica` the holder's side. `parts` handles shards that a rank reads in part, `post` the
 //! messages, `words` their contents. The callers decide when to copy (`copying`, `again`, `fetch`).
 //!
 //! Invariants: only its holder writes a portion; messages are started and tested only in calls of the program; a rank
 //! waits for messages only while all ranks are in one call; the blocks of the source stay until the last message has
 //! arrived.
 
-mod held;
 mod lane;
 mod parts;
 mod post;
+mod replica;
 mod roles;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub(super) use held::HeldShard;
 pub(super) use lane::{CopyLane, announce};
 pub(super) use parts::{PartsToCome, announce_parts};
 pub(super) use post::{Letter, Post, room_for, word};
+pub(super) use replica::ArrivingReplica;
 pub(super) use roles::{can_exchange, holders};
 pub(super) use words::CopyWord;
 
@@ -37,7 +37,7 @@ pub(super) struct Copying {
     pub(super) key: RevisionKey,
     /// `None` if this rank has no holder on the level.
     pub(super) lane: Option<CopyLane>,
-    pub(super) held: Vec<HeldShard>,
+    pub(super) held: Vec<ArrivingReplica>,
     /// All messages of this rank have arrived.
     pub(super) is_through: bool,
     /// The revision was complete before, and its shards are in several layouts.
@@ -46,14 +46,14 @@ pub(super) struct Copying {
 
 impl Copying {
     /// Copies the revision `key`: from this rank by `lane`, and to the portions of `held` on this rank.
-    pub(super) fn new(key: RevisionKey, lane: Option<CopyLane>, held: Vec<HeldShard>) -> Copying {
+    pub(super) fn new(key: RevisionKey, lane: Option<CopyLane>, held: Vec<ArrivingReplica>) -> Copying {
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
     /// The failure to report for this rank. None if the shard was given up before; that is reported elsewhere.
     pub(super) fn failure(&self) -> Result<()> {
         let lane = self.lane.iter().map(CopyLane::failure);
-        lane.chain(self.held.iter().map(HeldShard::failure)).collect()
+        lane.chain(self.held.iter().map(ArrivingReplica::failure)).collect()
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -76,7 +76,7 @@ impl Copying {
             return None;
         }
         let lane = self.lane.iter().map(CopyLane::poll);
-        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(HeldShard::poll)).collect();
+        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(ArrivingReplica::poll)).collect();
         ended.map(|ended| ended.into_iter().collect())
     }
 }

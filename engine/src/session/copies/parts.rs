@@ -38,17 +38,17 @@ pub(in crate::session) fn announce_parts(
 /// Parts of a shard that another rank sends.
 pub(in crate::session) struct PartsToCome {
     shard: u32,
-    state: State,
+    state: PartsState,
 }
 
-enum State {
+enum PartsState {
     Awaited,
-    Coming(Box<Coming>),
+    ArrivingParts(Box<ArrivingParts>),
     There(Box<(Portion, Entry, Vec<Range<u64>>)>),
     Failed(Error),
 }
 
-struct Coming {
+struct ArrivingParts {
     announced: AnnouncedParts,
     /// The pieces that have come, in order.
     came: Vec<(Aligned, u64)>,
@@ -56,11 +56,11 @@ struct Coming {
 
 impl PartsToCome {
     pub(in crate::session) fn of(shard: u32) -> PartsToCome {
-        PartsToCome { shard, state: State::Awaited }
+        PartsToCome { shard, state: PartsState::Awaited }
     }
 
     pub(in crate::session) fn give_up(&mut self, error: Error) {
-        self.state = State::Failed(error);
+        self.state = PartsState::Failed(error);
     }
 
     /// The memory for the announced pieces.
@@ -78,7 +78,7 @@ impl PartsToCome {
         let end = shape.bytes / BLOCK_BYTES;
         let are_inside = stored.iter().all(|range| range.start < range.end && range.end <= end);
         let come = pieces.iter().try_fold(0, |sum: u64, bytes| sum.checked_add(*bytes));
-        let makes_sense = matches!(self.state, State::Awaited) && is_of_it && ascend && are_inside;
+        let makes_sense = matches!(self.state, PartsState::Awaited) && is_of_it && ascend && are_inside;
         let all = || stored.iter().map(|range| (range.end - range.start) * BLOCK_BYTES).sum();
         if !makes_sense || come != Some(all()) || pieces.contains(&0) {
             let what = format!("rank {from} sends parts of shard {} that it was not asked for", self.shard);
@@ -92,42 +92,43 @@ impl PartsToCome {
         };
         let expected = pieces.iter().map(room).collect::<Result<Vec<_>>>()?;
         let came = Vec::with_capacity(expected.len());
-        self.state = State::Coming(Box::new(Coming { announced, came }));
+        self.state = PartsState::ArrivingParts(Box::new(ArrivingParts { announced, came }));
         Ok(expected)
     }
 
     /// Takes a piece that has come; pieces come in the announced order.
     pub(in crate::session) fn take(&mut self, piece: Piece) {
-        if let (State::Coming(coming), Landing::Own(memory, bytes)) = (&mut self.state, piece.memory) {
+        if let (PartsState::ArrivingParts(coming), Landing::Own(memory, bytes)) = (&mut self.state, piece.memory) {
             coming.came.push((memory, bytes));
         }
     }
 
     /// Makes the parts readable at their places once all have come.
     pub(in crate::session) fn finish(&mut self) {
-        if !matches!(&self.state, State::Coming(coming) if coming.came.len() == coming.announced.pieces.len()) {
+        if !matches!(&self.state, PartsState::ArrivingParts(coming) if coming.came.len() == coming.announced.pieces.len())
+        {
             return;
         }
         let lacks = Error::Internal { what: format!("parts of shard {} have not all come", self.shard) };
-        if let State::Coming(coming) = std::mem::replace(&mut self.state, State::Failed(lacks)) {
-            let Coming { announced: AnnouncedParts { entry, shape, blocks, stored, .. }, came } = *coming;
+        if let PartsState::ArrivingParts(coming) = std::mem::replace(&mut self.state, PartsState::Failed(lacks)) {
+            let ArrivingParts { announced: AnnouncedParts { entry, shape, blocks, stored, .. }, came } = *coming;
             if let Some(portion) = portion_in_parts(shape, &stored, came) {
-                self.state = State::There(Box::new((portion, entry, blocks)));
+                self.state = PartsState::There(Box::new((portion, entry, blocks)));
             }
         }
     }
 
     /// Whether all parts have come, or no more will come.
     pub(in crate::session) fn is_there(&self) -> bool {
-        matches!(self.state, State::There(..) | State::Failed(_))
+        matches!(self.state, PartsState::There(..) | PartsState::Failed(_))
     }
 
     /// The portion with the parts, its entry, and the blocks. They are not verified yet.
     pub(in crate::session) fn came(self) -> Result<(Portion, Entry, Vec<Range<u64>>)> {
         match self.state {
-            State::There(there) => Ok(*there),
-            State::Failed(error) => Err(error),
-            State::Awaited | State::Coming(_) => {
+            PartsState::There(there) => Ok(*there),
+            PartsState::Failed(error) => Err(error),
+            PartsState::Awaited | PartsState::ArrivingParts(_) => {
                 Err(Error::Internal { what: format!("parts of shard {} have not come", self.shard) })
             }
         }

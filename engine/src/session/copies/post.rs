@@ -1,4 +1,4 @@
-//! Messages between a ward and its holder, which move on while both programs compute. Between two ranks there is one
+//! Messages between an owner and its holder, which move on while both programs compute. Between two ranks there is one
 //! queue of messages for all levels: a word describes the pieces after it.
 
 use super::words::CopyWord;
@@ -27,7 +27,7 @@ pub(in crate::session) struct Post {
     failed: Option<Error>,
 }
 
-/// The messages from a ward, in the order of sending.
+/// The messages from an owner, in the order of sending.
 #[derive(Default)]
 struct Inbox {
     under_way: VecDeque<Message>,
@@ -82,12 +82,12 @@ impl Post {
         self.inboxes.keys().copied().collect()
     }
 
-    /// Expects one more word from a ward.
+    /// Expects one more word from an owner.
     pub(in crate::session) fn expect(&mut self, from: usize) {
         self.inboxes.entry(from).or_default().words += 1;
     }
 
-    /// The next letter from a ward; `None` if none has come. Never waits.
+    /// The next letter from an owner; `None` if none has come. Never waits.
     pub(in crate::session) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
         self.check()?;
         let next = self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from));
@@ -104,7 +104,7 @@ impl Post {
         result
     }
 
-    /// Expects a letter from a ward, after those that are already expected.
+    /// Expects a letter from an owner, after those that are already expected.
     pub(in crate::session) fn receive(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
         self.inboxes.entry(from).or_default().expect(group, from, letter)
     }

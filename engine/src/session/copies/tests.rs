@@ -1,8 +1,8 @@
 //! A shard that comes in pieces, with any number of them present at once.
 
 use super::{
-    held::HeldShard,
     post::{Piece, Post},
+    replica::ArrivingReplica,
     words::Announced,
 };
 use crate::{
@@ -28,13 +28,13 @@ fn log() -> Vec<u8> {
 }
 
 /// Announces a shard with this log, and returns the memory for its pieces.
-fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
+fn announced(held: &mut ArrivingReplica, log: &[u8]) -> Result<Vec<Piece>> {
     let mut rows = vec![0; BLOCKS as usize * HASH_BYTES];
     hash_blocks(log, &mut rows);
     announced_of(held, log.len() as u64, hash(&rows), PIECE)
 }
 
-fn announced_of(held: &mut HeldShard, bytes: u64, hash: Hash, piece: u64) -> Result<Vec<Piece>> {
+fn announced_of(held: &mut ArrivingReplica, bytes: u64, hash: Hash, piece: u64) -> Result<Vec<Piece>> {
     let key = RevisionKey::new(Lineage { number: 1, id: [7; 16] }, 1);
     let item = Item {
         name: "x".to_owned(),
@@ -73,10 +73,10 @@ fn feeder(threads: usize) -> Feeder {
     if threads == 0 { Feeder::without_thread() } else { Feeder::start(threads).unwrap() }
 }
 
-fn to_read() -> (tempfile::TempDir, HeldShard) {
+fn to_read() -> (tempfile::TempDir, ArrivingReplica) {
     let directory = tempfile::tempdir().unwrap();
     let device = Arc::new(Disk::existing(directory.path()));
-    (directory, HeldShard::to_read(0, 0, device, 2))
+    (directory, ArrivingReplica::to_read(0, 0, device, 2))
 }
 
 /// The log as read once all of it has come, if `sent` are the bytes that were sent.

@@ -1,4 +1,4 @@
-//! The messages of a ward to its holder.
+//! The messages of an owner to its holder.
 
 use crate::{
     capture::Size,
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 #[derive(Serialize, Deserialize)]
 pub(in crate::session) enum CopyWord {
-    /// The largest size of the ward's next shard.
+    /// The largest size of the owner's next shard.
     Size(Box<Size>),
     /// The pieces of a shard come next.
     Shard(Box<Announced>),

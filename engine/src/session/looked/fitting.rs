@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        choice::{joint, newest_of_all},
+        choose_revision::{joint, newest_of_all},
         copies,
         level::{LevelKind, Writers},
         missed::ToldOnDisks,
@@ -67,7 +67,7 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
             let name = level.wanted.kind.name();
             let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
             lost.push(told.clone());
-            level.scan.sight.torn.push(told);
+            level.scan.sight.damaged_slots.push(told);
             continue;
         }
         let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
@@ -100,7 +100,7 @@ fn check_told(
         return Err(told.refusal(left));
     }
     let lost = told.text();
-    looked[first].scan.sight.torn.push(lost.clone());
+    looked[first].scan.sight.damaged_slots.push(lost.clone());
     Ok(Some(lost))
 }
 

@@ -15,9 +15,9 @@ use super::{
     domain::Domain,
     epoch::same_id,
     level::Writers,
+    level_plan::LevelPlan,
     locking::{self, KeptLocks},
     places::NoteFile,
-    plan::LevelPlan,
 };
 use crate::{
     config::Config,

@@ -10,7 +10,7 @@ use crate::{
     device::Access,
     error::Result,
     group::Group,
-    restore::{Hurt, Sight},
+    restore::{DamagedShard, Sight},
     space::{LayoutFile, Stray, Strays, clear_away, layouts_and_strays, short},
 };
 
@@ -33,10 +33,10 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
     let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write, wanted.has_others)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Vec::<Newest>::new(), Sight::default());
     if rank == domain.leader() {
-        sight.torn.extend(foreign);
+        sight.damaged_slots.extend(foreign);
         for Stray { told, of } in damaged {
             sight.damage.push(told);
-            sight.hurt.push(of.map(|(layout, shard)| Hurt { layout, shard }));
+            sight.damaged_shards.push(of.map(|(layout, shard)| DamagedShard { layout, shard }));
         }
     }
     sight.layouts = layouts_of(&layouts);
@@ -64,10 +64,12 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
             own.is_used |= !found.damage.is_empty() || !found.ledger.is_unused();
             if !found.damage.is_empty() {
                 let portion = found.ledger.portion();
-                sight.hurt.push(Some(Hurt { layout: short(portion.layout_id()), shard: portion.rank() }));
+                sight
+                    .damaged_shards
+                    .push(Some(DamagedShard { layout: short(portion.layout_id()), shard: portion.rank() }));
             }
             sight.damage.extend(found.damage.iter().cloned());
-            sight.torn.extend(found.torn.iter().cloned());
+            sight.damaged_slots.extend(found.damaged_slots.iter().cloned());
             sight.lineages.extend(found.lineage);
             sight.add(&found.ledger);
             opened.push(found);

@@ -106,7 +106,7 @@ impl Looked {
 
         let scan = scan(group, &wanted, &domain, locks_work);
         let mut scan = agree(group, scan)?;
-        scan.sight.torn.extend_from_slice(left.lost());
+        scan.sight.damaged_slots.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         let told = Newest::of_all(gather(group, &scan.newest)?, writers);
@@ -176,8 +176,8 @@ impl Looked {
             others,
             layouts,
             damage: sight.damage,
-            hurt: sight.hurt,
-            torn: sight.torn,
+            damaged_shards: sight.damaged_shards,
+            damaged_slots: sight.damaged_slots,
             outgrown: Vec::new(),
             makes_later: false,
         };

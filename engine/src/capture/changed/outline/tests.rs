@@ -151,7 +151,7 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
         assert!(shared.len() <= outline.runs, "seed {seed}");
         let parts: u64 = contents.items.iter().map(|item| item.extents.len() as u64).sum();
         assert!(parts <= outline.parts, "seed {seed}: {parts} parts, and there is room for {}", outline.parts);
-        let mut led = Vec::new();
+        let mut delta = Vec::new();
         for (index, item) in contents.items.iter().enumerate() {
             let mut offset = 0;
             let Found::Changed { blocks: changed, .. } = &found[index] else { continue };
@@ -178,7 +178,7 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
                     } else {
                         let lies = lies[(place / BLOCK_BYTES - blocks) as usize];
                         assert!(!is_changed && before == Place::At(lies), "seed {seed}: byte {byte} of {index}");
-                        led.push(lies);
+                        delta.push(lies);
                     }
                 }
                 offset += bytes;
@@ -187,7 +187,7 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
         }
         // Each block of the base is shared or gone.
         let is_gone = |block: &u64| outline.gone.iter().any(|gone| gone.first == *block);
-        assert!(!led.iter().any(is_gone), "seed {seed}");
+        assert!(!delta.iter().any(is_gone), "seed {seed}");
     }
     assert!(outlined > 150, "only {outlined} are outlined");
 }

@@ -1,7 +1,7 @@
 //! The work of the child that copies a snapshot. Its one thread may have been cloned at any point of the program.
 //! Therefore nothing here allocates, takes a lock, panics or prints.
 
-use super::words::{State, Words};
+use super::words::{CloneState, Words};
 use crate::capture::{copy, snapshot::Transfer, userfaultfd::page_bytes};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -56,36 +56,41 @@ pub(super) fn run(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &
     words.tell(state, index);
 }
 
-fn copy_all(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &Words, parent: Parent) -> (State, usize) {
+fn copy_all(
+    transfers: &[Transfer],
+    witnesses: &[(usize, usize)],
+    words: &Words,
+    parent: Parent,
+) -> (CloneState, usize) {
     for (index, transfer) in transfers.iter().enumerate() {
         if !is_mapped(transfer.from, transfer.bytes) {
-            return (State::NoSource, index);
+            return (CloneState::NoSource, index);
         }
         if !is_mapped(transfer.to, transfer.bytes) {
-            return (State::NoDestination, index);
+            return (CloneState::NoDestination, index);
         }
     }
     for (index, page) in witnesses {
         if !has_memory(*page) {
-            return (State::NoSource, *index);
+            return (CloneState::NoSource, *index);
         }
     }
-    words.tell(State::Copying, 0);
+    words.tell(CloneState::Copying, 0);
     for (index, transfer) in transfers.iter().enumerate() {
         let mut at = 0;
         while at < transfer.bytes {
             let bytes = STEP_BYTES.min(transfer.bytes - at);
             if parent.is_gone() {
-                return (State::Orphaned, index);
+                return (CloneState::Orphaned, index);
             }
             if !copy_step(transfer, at, bytes) {
-                return (State::NoRoom, index);
+                return (CloneState::NoRoom, index);
             }
             words.add_copied(bytes);
             at += bytes;
         }
     }
-    (State::Done, 0)
+    (CloneState::Done, 0)
 }
 
 /// Gives up the program's files, locks and memory.

@@ -9,7 +9,7 @@ use std::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum State {
+pub(super) enum CloneState {
     /// The child exists, and has done nothing yet.
     Cloned = 0,
     Copying,
@@ -59,8 +59,8 @@ impl Words {
         unsafe { self.0.as_ref() }
     }
 
-    pub(super) fn state(&self) -> State {
-        use State::{Cloned, Copying, Done, NoDestination, NoRoom, NoSource, Orphaned};
+    pub(super) fn state(&self) -> CloneState {
+        use CloneState::{Cloned, Copying, Done, NoDestination, NoRoom, NoSource, Orphaned};
         let state = self.page().state.load(Ordering::Acquire);
         [Cloned, Copying, Done, NoSource, NoDestination, NoRoom, Orphaned]
             .into_iter()
@@ -82,7 +82,7 @@ impl Words {
     }
 
     /// Sets `state`, and wakes threads that wait for a change.
-    pub(super) fn tell(&self, state: State, index: usize) {
+    pub(super) fn tell(&self, state: CloneState, index: usize) {
         let page = self.page();
         page.index.store(index as u32, Ordering::Relaxed);
         page.state.store(state as u32, Ordering::Release);
@@ -91,7 +91,7 @@ impl Words {
     }
 
     /// Returns once the state is no longer `state`, after `time` at the latest.
-    pub(super) fn await_change(&self, state: State, time: Duration) {
+    pub(super) fn await_change(&self, state: CloneState, time: Duration) {
         let time = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
         let word = self.page().state.as_ptr();
         // SAFETY: word and time outlive the call.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a block counts only for the address from which it was saved, and only if it was not written since.
 
-use super::{Base, Lies, hashes::each_block, watched::range_of};
+use super::{Base, BlockRun, hashes::each_block, watched::range_of};
 use crate::{
     capture::Region,
     space::{
@@ -13,7 +13,7 @@ use crate::{
 use std::{collections::HashMap, ops::Range};
 
 #[derive(Debug, Default)]
-pub(crate) struct EarlyBlocks {
+pub(crate) struct SpeculativeBlocks {
     /// The place in the portion of each block that counts, by the address from which it was saved.
     at: HashMap<usize, u64>,
     runs: Vec<Run>,
@@ -21,11 +21,11 @@ pub(crate) struct EarlyBlocks {
     rows: Vec<u8>,
 }
 
-impl EarlyBlocks {
+impl SpeculativeBlocks {
     /// Blocks in these ascending `runs`, with the hashes `rows`. `at` gives the places of the blocks that count, by
     /// address.
-    pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> EarlyBlocks {
-        EarlyBlocks { at, runs, rows }
+    pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> SpeculativeBlocks {
+        SpeculativeBlocks { at, runs, rows }
     }
 
     /// The number of blocks that count.
@@ -39,7 +39,7 @@ impl EarlyBlocks {
     }
 
     /// The blocks of `base`, and these blocks as far as they are in `shared`. All others are free for other use.
-    pub(crate) fn led_to_beside(&self, base: &Base, shared: &[Run]) -> Option<Base> {
+    pub(crate) fn delta_beside(&self, base: &Base, shared: &[Run]) -> Option<Base> {
         let (wide, runs) = (self.beside(base), self.early_of(shared).collect::<Vec<_>>());
         let mut rows = Vec::new();
         for run in &runs {
@@ -50,7 +50,7 @@ impl EarlyBlocks {
 
     /// Adds the blocks that count to the `clean` blocks of `regions`. With `compared`, a base that has these blocks,
     /// adds only blocks with equal hashes.
-    pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>], compared: Option<&Base>) {
+    pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<BlockRun>], compared: Option<&Base>) {
         for (region, clean) in regions.iter().zip(clean) {
             // Only the pages of watched regions show writes since then.
             let Some(Range { start, end }) = range_of(region) else { continue };
@@ -67,7 +67,7 @@ impl EarlyBlocks {
                     let at = self.at.get(&(start + block as usize * BLOCK)).copied();
                     let is_same = |at: &u64| compared.is_none_or(|base| base.has_at(*at, region, block));
                     if let Some(at) = at.filter(is_same) {
-                        add(&mut all, Lies { block, at, count: 1 });
+                        add(&mut all, BlockRun { block, at, count: 1 });
                     }
                 }
                 block = end;
@@ -99,7 +99,7 @@ impl Base {
     }
 }
 
-fn add(all: &mut Vec<Lies>, next: Lies) {
+fn add(all: &mut Vec<BlockRun>, next: BlockRun) {
     match all.last_mut() {
         Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
             last.count += next.count;
@@ -127,14 +127,14 @@ mod tests {
         let rows: Vec<u8> = memory.chunks(BLOCK).take(3).flat_map(hash).collect();
         let run = Run { first_block: 10, blocks: 3, hashes_at: 0, hashes_hash: hash(&rows) };
         let at = (0..3).map(|block| (start + block * BLOCK, 10 + block as u64)).collect();
-        let early = EarlyBlocks::new(vec![run], rows, at);
+        let early = SpeculativeBlocks::new(vec![run], rows, at);
         let wide = early.beside(&Base::default());
         // No page flag shows this write.
         memory[BLOCK + 5] = 2;
         let added = |compared: Option<&Base>| {
             let mut clean = [Vec::new()];
             early.add_to(regions.all(), &mut clean, compared);
-            clean[0].iter().map(|lies: &Lies| (lies.block, lies.count)).collect::<Vec<_>>()
+            clean[0].iter().map(|lies: &BlockRun| (lies.block, lies.count)).collect::<Vec<_>>()
         };
         assert_eq!(added(None), [(0, 3)]);
         assert_eq!(added(Some(&wide)), [(0, 1), (2, 1)]);
@@ -153,11 +153,11 @@ mod tests {
         let manifest = Manifest { runs: vec![run(10, blocks_a_row, 900)], ..Manifest::default() };
         let base = Base::new(&manifest, rows(blocks_a_row)).unwrap();
         let behind = 10 + blocks_a_row;
-        let early = EarlyBlocks::new(vec![run(behind, 3, 901)], rows(3), HashMap::new());
+        let early = SpeculativeBlocks::new(vec![run(behind, 3, 901)], rows(3), HashMap::new());
         let shared = early.beside(&base).runs_of([Blocks { first: 10, count: blocks_a_row + 3 }]).unwrap();
         assert_eq!(shared, [run(10, blocks_a_row, 900), run(behind, 3, 901)]);
         assert_eq!(early.blocks_of(&shared), [Blocks { first: behind, count: 3 }, Blocks { first: 901, count: 1 }]);
-        let led = early.led_to_beside(&base, &shared).unwrap();
-        assert_eq!((led.blocks(), led.hashes(behind..behind + 3)), (blocks_a_row + 3, Some(&rows(3)[..])));
+        let delta = early.delta_beside(&base, &shared).unwrap();
+        assert_eq!((delta.blocks(), delta.hashes(behind..behind + 3)), (blocks_a_row + 3, Some(&rows(3)[..])));
     }
 }

@@ -1,4 +1,4 @@
-//! The holder's side: receives the shard of a ward, straight into the portion if it can be mapped, and publishes it
+//! The holder's side: receives the shard of an owner, straight into the portion if it can be mapped, and publishes it
 //! there.
 
 use super::{
@@ -6,7 +6,7 @@ use super::{
     words::Announced,
 };
 use crate::{
-    capture::{Contents, Led, Size},
+    capture::{Contents, Delta, Size},
     commit::{Kept, Ledger, Need, RUNS, RevisionKey},
     device::Device,
     error::{Error, Result},
@@ -22,20 +22,20 @@ use std::sync::{Arc, Mutex};
 /// Far more blocks than any memory has.
 const BLOCKS_MAX: u64 = 1 << 40;
 
-/// A shard that another rank sends: the copy of a ward's shard on one level, or a shard that this rank wants to read.
-pub(in crate::session) struct HeldShard {
+/// A shard that another rank sends: the copy of an owner's shard on one level, or a shard that this rank wants to read.
+pub(in crate::session) struct ArrivingReplica {
     pub(in crate::session) from: usize,
     shard: u32,
-    state: State,
+    state: ReplicaState,
 }
 
-enum State {
+enum ReplicaState {
     Awaited(Place),
-    Coming(Box<Coming>),
+    ArrivingShard(Box<ArrivingShard>),
     /// All pieces have come; the I/O thread of the level publishes the shard.
     Publishing(Arc<Shard>),
     Failed(Error),
-    /// The ward has nothing to send.
+    /// The owner has nothing to send.
     GivenUp(Error),
 }
 
@@ -47,7 +47,7 @@ enum Place {
     Memory(Arc<dyn Device>, usize),
 }
 
-struct Coming {
+struct ArrivingShard {
     copy: Result<Arc<Shard>>,
     arrived: Arrived,
     /// The older blocks of the shard, if the copy cannot refer to them.
@@ -56,41 +56,50 @@ struct Coming {
     lacking: usize,
 }
 
-impl HeldShard {
-    /// Expects the shard of a ward, to be saved at `site`.
-    pub(in crate::session) fn new(ward: usize, site: Site, size: Size) -> HeldShard {
-        HeldShard { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
+impl ArrivingReplica {
+    /// Expects the shard of an owner, to be saved at `site`.
+    pub(in crate::session) fn new(owner: usize, site: Site, size: Size) -> ArrivingReplica {
+        ArrivingReplica {
+            from: owner,
+            shard: owner as u32,
+            state: ReplicaState::Awaited(Place::Level(Box::new((site, size)))),
+        }
     }
 
     /// Expects a shard from the rank `from`, of the level on `device`, for reading. At most `threads` threads make its
     /// memory.
-    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>, threads: usize) -> HeldShard {
-        HeldShard { from, shard, state: State::Awaited(Place::Memory(device, threads)) }
+    pub(in crate::session) fn to_read(
+        from: usize,
+        shard: u32,
+        device: Arc<dyn Device>,
+        threads: usize,
+    ) -> ArrivingReplica {
+        ArrivingReplica { from, shard, state: ReplicaState::Awaited(Place::Memory(device, threads)) }
     }
 
     pub(in crate::session) fn give_up(&mut self, error: Error) {
-        self.state = State::GivenUp(error);
+        self.state = ReplicaState::GivenUp(error);
     }
 
-    /// The failure to report. If the ward gave up, the ward reports it.
+    /// The failure to report. If the owner gave up, the owner reports it.
     pub(in crate::session) fn failure(&self) -> Result<()> {
         match &self.state {
-            State::GivenUp(_) => Ok(()),
+            ReplicaState::GivenUp(_) => Ok(()),
             _ => self.poll().unwrap_or(Ok(())),
         }
     }
 
     /// Whether the destination is still getting its memory. A caller of `take_on` would wait for that.
     pub(in crate::session) fn awaits_memory(&self) -> bool {
-        matches!(&self.state, State::Awaited(Place::Level(found)) if found.0.awaits_memory())
+        matches!(&self.state, ReplicaState::Awaited(Place::Level(found)) if found.0.awaits_memory())
     }
 
-    /// The memory for the pieces that the ward announces.
+    /// The memory for the pieces that the owner announces.
     pub(in crate::session) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
         let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;
         let unasked =
             || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
-        let State::Awaited(place) = std::mem::replace(&mut self.state, State::Failed(unasked())) else {
+        let ReplicaState::Awaited(place) = std::mem::replace(&mut self.state, ReplicaState::Failed(unasked())) else {
             return Err(unasked());
         };
         let blocks_max = if let Place::Level(found) = &place { found.1.blocks() } else { BLOCKS_MAX };
@@ -104,12 +113,12 @@ impl HeldShard {
             let (shard, started) = (self.shard, Instant::now());
             let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
             let copy = Shard::new(intent, vec![site], None, phases)?;
-            let led = carried.map(|carried| led_to(&copy, &contents, carried)).transpose()?;
-            let (led, older) = led.unwrap_or_default();
+            let delta = carried.map(|carried| delta_of(&copy, &contents, carried)).transpose()?;
+            let (delta, older) = delta.unwrap_or_default();
             let comes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
-            let own = led.as_ref().map_or(contents.blocks, |led| led.contents.blocks);
+            let own = delta.as_ref().map_or(contents.blocks, |delta| delta.contents.blocks);
             let expected = older.as_ref().map_or(own, |older| older.comes()) * BLOCK_BYTES;
-            if comes == expected { Ok((copy, (contents, led), older)) } else { Err(unasked()) }
+            if comes == expected { Ok((copy, (contents, delta), older)) } else { Err(unasked()) }
         });
         let (copy, contents, older) = match begun {
             Ok((copy, contents, older)) => (Ok(copy), Some(contents), older),
@@ -131,13 +140,13 @@ impl HeldShard {
         let expected = pieces.iter().map(room).collect::<Result<Vec<_>>>()?;
         let lacking = expected.len();
         let arrived = Arrived::new(contents, hash, older.clone());
-        self.state = State::Coming(Box::new(Coming { copy, arrived, older, lacking }));
+        self.state = ReplicaState::ArrivingShard(Box::new(ArrivingShard { copy, arrived, older, lacking }));
         Ok(expected)
     }
 
     /// Hands a piece that has come to `feeder`.
     pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece, feeder: &Feeder) {
-        if let State::Coming(coming) = &mut self.state {
+        if let ReplicaState::ArrivingShard(coming) = &mut self.state {
             coming.lacking -= 1;
             let memory = match (memory, &coming.older) {
                 (Landing::Own(memory, bytes), Some(older)) => {
@@ -153,35 +162,35 @@ impl HeldShard {
 
     /// Lets `feeder` publish the copy once all pieces have come.
     pub(in crate::session) fn finish(&mut self, feeder: &Feeder) {
-        if !matches!(&self.state, State::Coming(coming) if coming.lacking == 0) {
+        if !matches!(&self.state, ReplicaState::ArrivingShard(coming) if coming.lacking == 0) {
             return;
         }
         let gone = Error::Internal { what: "a copy is finished that was not begun".to_owned() };
-        if let State::Coming(coming) = std::mem::replace(&mut self.state, State::Failed(gone)) {
-            let Coming { copy, arrived, .. } = *coming;
+        if let ReplicaState::ArrivingShard(coming) = std::mem::replace(&mut self.state, ReplicaState::Failed(gone)) {
+            let ArrivingShard { copy, arrived, .. } = *coming;
             self.state = match copy {
                 Ok(copy) => {
                     if !mutant::is(Mutant::CopyNotPublished) {
                         feeder.finish(copy.clone(), arrived);
                     }
-                    State::Publishing(copy)
+                    ReplicaState::Publishing(copy)
                 }
-                Err(error) => State::Failed(error),
+                Err(error) => ReplicaState::Failed(error),
             };
         }
     }
 
     /// Whether all pieces have come, or no more will come.
     pub(in crate::session) fn is_there(&self) -> bool {
-        !matches!(self.state, State::Awaited(_) | State::Coming(_))
+        !matches!(self.state, ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_))
     }
 
     /// The published shard. Waits until it is published.
     pub(in crate::session) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
         match &self.state {
-            State::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
-            State::Failed(error) | State::GivenUp(error) => Err(error.clone()),
-            State::Awaited(_) | State::Coming(_) => {
+            ReplicaState::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
+            ReplicaState::Failed(error) | ReplicaState::GivenUp(error) => Err(error.clone()),
+            ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_) => {
                 Err(Error::Internal { what: format!("shard {} has not come", self.shard) })
             }
         }
@@ -190,10 +199,10 @@ impl HeldShard {
     /// The outcome of the copy, without waiting; `None` while it is under way.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
-            State::Awaited(_) | State::Coming(_) => None,
-            State::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),
-            State::Publishing(copy) => copy.poll(),
-            State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
+            ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_) => None,
+            ReplicaState::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),
+            ReplicaState::Publishing(copy) => copy.poll(),
+            ReplicaState::Failed(error) | ReplicaState::GivenUp(error) => Some(Err(error.clone())),
         }
     }
 }
@@ -215,16 +224,16 @@ fn in_memory(
     Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))
 }
 
-/// References of the copy into the older revision that the ward says is complete here. That revision has all blocks
+/// References of the copy into the older revision that the owner says is complete here. That revision has all blocks
 /// except those that come. Without room for the references, returns the older blocks to save again.
-fn led_to(
+fn delta_of(
     copy: &Shard,
     contents: &Contents,
     (old, carried): (RevisionKey, Vec<(u64, u64)>),
-) -> Result<(Option<Led>, Option<Arc<Older>>)> {
+) -> Result<(Option<Delta>, Option<Arc<Older>>)> {
     let lacks = || Error::Internal {
         what: format!(
-            "revision {} is not there with all that a copy of revision {} leads to",
+            "revision {} is not there with all that a copy of revision {} refers to",
             old.number,
             copy.key().number
         ),
@@ -233,11 +242,11 @@ fn led_to(
     let base = base_of(&portion, &kept.entry)?.ok_or_else(lacks)?;
     let end = |(first, count): (u64, u64)| first.checked_add(count).filter(|end| *end <= contents.blocks);
     let carried = carried.into_iter().map(|blocks| Some(blocks.0..end(blocks)?)).collect::<Option<Vec<_>>>();
-    let led = carried.and_then(|carried| Led::new(contents, &carried, &base)).ok_or_else(lacks)?;
+    let delta = carried.and_then(|carried| Delta::new(contents, &carried, &base)).ok_or_else(lacks)?;
     // Room for a whole shard afterwards is not required: a level with copies grows if it is missing.
-    if copy.lead(&led, false)? {
-        Ok((Some(led), None))
+    if copy.lead(&delta, false)? {
+        Ok((Some(delta), None))
     } else {
-        Ok((None, Some(Arc::new(Older::new(portion, kept.entry.clone(), led)))))
+        Ok((None, Some(Arc::new(Older::new(portion, kept.entry.clone(), delta)))))
     }
 }

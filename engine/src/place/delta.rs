@@ -3,7 +3,7 @@
 
 use super::{Shard, Site, target::Target};
 use crate::{
-    capture::{Contents, Led},
+    capture::{Contents, Delta},
     commit::{Kept, RevisionKey},
     error::{Error, Result},
     ground::lock,
@@ -32,20 +32,22 @@ impl Shard {
         ledger.kept().iter().filter(stays).max_by_key(|kept| kept.key()).map(|kept| (portion.clone(), kept.clone()))
     }
 
-    /// Saves the shard with the references in `led`; call it before any of it is written. Returns whether that is
+    /// Saves the shard with the references in `delta`; call it before any of it is written. Returns whether that is
     /// possible. `lasts`: only if there will be room for a whole shard after it.
-    pub(crate) fn lead(&self, led: &Led, lasts: bool) -> Result<bool> {
+    pub(crate) fn lead(&self, delta: &Delta, lasts: bool) -> Result<bool> {
         let [target] = &self.targets[..] else { return Ok(false) };
         let Site { ledger, allocation, retained, keep, .. } = &target.site;
-        let frames = lock(ledger).frames_of(&led.shared);
-        let Some(leading) = allocation.leading(&led.contents, &led.shared, frames) else { return Ok(false) };
+        let frames = lock(ledger).frames_of(&delta.shared);
+        let Some(delta_allocation) = allocation.delta_allocation(&delta.contents, &delta.shared, frames) else {
+            return Ok(false);
+        };
         let has_room = {
             let ledger = lock(ledger);
-            ledger.keeps(&led.shared, &[])
-                && (!lasts || ledger.lasts_sharing(&leading, allocation, retained, keep.unwrap_or(1)))
+            ledger.keeps(&delta.shared, &[])
+                && (!lasts || ledger.lasts_sharing(&delta_allocation, allocation, retained, keep.unwrap_or(1)))
         };
         if has_room {
-            target.lead(leading);
+            target.lead(delta_allocation);
         }
         Ok(has_room)
     }
@@ -55,12 +57,12 @@ impl Shard {
     /// for threads that write roots.
     pub(crate) fn lead_late(&self, contents: &Contents, shared: &[Run]) -> bool {
         let Site { found, allocation, retained, keep, .. } = self.nearest();
-        let leading = keep.and_then(|keep| {
-            let leading = found.leading_late(allocation, contents, shared, retained)?;
-            found.lasts_sharing(&leading, allocation, retained, keep).then_some(leading)
+        let delta_allocation = keep.and_then(|keep| {
+            let delta_allocation = found.delta_late(allocation, contents, shared, retained)?;
+            found.lasts_sharing(&delta_allocation, allocation, retained, keep).then_some(delta_allocation)
         });
-        let (Some(leading), [target]) = (leading, &self.targets[..]) else { return false };
-        target.lead(leading);
+        let (Some(delta_allocation), [target]) = (delta_allocation, &self.targets[..]) else { return false };
+        target.lead(delta_allocation);
         true
     }
 
@@ -75,8 +77,8 @@ impl Shard {
         let base = self.before().ok_or_else(|| lost("has no older revision"))?;
         let (contents, shared) = outline.filled(&base).ok_or_else(|| lost("refers to blocks that its base lacks"))?;
         let Site { found, allocation, retained, .. } = &target.site;
-        let leading = found.leading_late(allocation, &contents, &shared, retained);
-        target.lead(leading.ok_or_else(|| lost("has no room, or its base is not kept"))?);
+        let delta_allocation = found.delta_late(allocation, &contents, &shared, retained);
+        target.lead(delta_allocation.ok_or_else(|| lost("has no room, or its base is not kept"))?);
         Ok(Some(contents))
     }
 

@@ -4,10 +4,10 @@
 //! Invariant: a block is shared only if its hash is the same. Each block of the older revision is shared at most once.
 
 use super::{
-    Base, Lies,
+    Base, BlockRun,
+    block_runs::{add, runs_of, stored},
     fewer::too_many,
-    lies::{add, lies_of, stored},
-    plan::{more_blocks, once, runs, set_of},
+    region_plan::{more_blocks, once, runs, set_of},
     vacate::vacate,
 };
 use crate::{
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// A shard that shares blocks of an older revision in its portion.
 #[derive(Debug)]
-pub(crate) struct Led {
+pub(crate) struct Delta {
     /// The contents, in a log of the carried blocks, followed by the shared ones.
     pub(crate) contents: Contents,
     pub(crate) shared: Vec<Run>,
@@ -47,18 +47,18 @@ pub(crate) fn differing_or_sparse(contents: &Contents, rows: &[u8], old: &Base) 
 }
 
 /// By item, the places of its blocks in the log, without zeros, which are not carried.
-fn stored_of(contents: &Contents) -> Vec<Vec<Lies>> {
-    contents.items.iter().map(|item| stored(&lies_of(item))).collect()
+fn stored_of(contents: &Contents) -> Vec<Vec<BlockRun>> {
+    contents.items.iter().map(|item| stored(&runs_of(item))).collect()
 }
 
 /// By item, the blocks that are as in `old`, and their places there.
-fn same(contents: &Contents, lies: &[Vec<Lies>], rows: &[u8], old: &Base) -> Vec<Vec<Lies>> {
+fn same(contents: &Contents, lies: &[Vec<BlockRun>], rows: &[u8], old: &Base) -> Vec<Vec<BlockRun>> {
     let hash_of = |block: u64| rows.get(block as usize * HASH_BYTES..(block as usize + 1) * HASH_BYTES);
     let same = contents.items.iter().zip(lies).map(|(item, lies)| {
-        let mut same = Vec::<Lies>::new();
+        let mut same = Vec::<BlockRun>::new();
         each_pair(lies, &old.stored(&item.name), |block, at, old_at| {
             if hash_of(at).is_some_and(|hash| old.hash_at(old_at) == Some(hash)) {
-                add(&mut same, Lies { block, at: old_at, count: 1 });
+                add(&mut same, BlockRun { block, at: old_at, count: 1 });
             }
         });
         same
@@ -67,7 +67,7 @@ fn same(contents: &Contents, lies: &[Vec<Lies>], rows: &[u8], old: &Base) -> Vec
 }
 
 /// The blocks of the log without the `same` ones, as ascending stretches.
-fn without(contents: &Contents, lies: &[Vec<Lies>], same: &[Vec<Lies>]) -> Vec<Range<u64>> {
+fn without(contents: &Contents, lies: &[Vec<BlockRun>], same: &[Vec<BlockRun>]) -> Vec<Range<u64>> {
     let mut is_same = vec![false; contents.blocks as usize];
     for (lies, same) in lies.iter().zip(same) {
         each_pair(lies, same, |_, at, _| is_same[at as usize] = true);
@@ -83,7 +83,7 @@ fn without(contents: &Contents, lies: &[Vec<Lies>], same: &[Vec<Lies>]) -> Vec<R
 }
 
 /// Calls `each` with the blocks that are in both: number in the item, place in the one, place in the other.
-fn each_pair(one: &[Lies], other: &[Lies], mut each: impl FnMut(u64, u64, u64)) {
+fn each_pair(one: &[BlockRun], other: &[BlockRun], mut each: impl FnMut(u64, u64, u64)) {
     let mut rest = other.iter().peekable();
     for lies in one {
         for inside in 0..lies.count {
@@ -96,10 +96,10 @@ fn each_pair(one: &[Lies], other: &[Lies], mut each: impl FnMut(u64, u64, u64)) 
     }
 }
 
-impl Led {
+impl Delta {
     /// A shard with `contents`. The blocks `carried` of its log are carried; `old` has all others at the places of the
     /// same items; `None` if it does not.
-    pub(crate) fn new(contents: &Contents, carried: &[Range<u64>], old: &Base) -> Option<Led> {
+    pub(crate) fn new(contents: &Contents, carried: &[Range<u64>], old: &Base) -> Option<Delta> {
         const UNKNOWN: u64 = u64::MAX;
         let blocks = usize::try_from(contents.blocks).ok()?;
         let (mut comes, mut places, mut own) = (vec![false; blocks], vec![UNKNOWN; blocks], 0);
@@ -110,7 +110,7 @@ impl Led {
         }
         let mut lie = Vec::new();
         for item in &contents.items {
-            each_pair(&stored(&lies_of(item)), &old.stored(&item.name), |_, at, old_at| {
+            each_pair(&stored(&runs_of(item)), &old.stored(&item.name), |_, at, old_at| {
                 if let (Some(false), Some(place @ &mut UNKNOWN)) = (comes.get(at as usize), places.get_mut(at as usize))
                 {
                     *place = old_at;
@@ -119,12 +119,12 @@ impl Led {
             });
         }
         lie.sort_unstable();
-        let mut stretches = Vec::<Lies>::new();
+        let mut stretches = Vec::<BlockRun>::new();
         for at in lie {
             match stretches.last_mut() {
                 Some(last) if at < last.at + last.count => return None,
                 Some(last) if last.at + last.count == at => last.count += 1,
-                _ => stretches.push(Lies { block: 0, at, count: 1 }),
+                _ => stretches.push(BlockRun { block: 0, at, count: 1 }),
             }
         }
         let (shared, numbers) = runs(set_of(&[stretches]).0, old)?;
@@ -144,7 +144,7 @@ impl Led {
         let shared_blocks = own..own + shared_blocks;
         let annex = contents.annex.clone();
         let contents = Contents { items, blocks: own, shared: shared_blocks, is_outline: false, annex };
-        Some(Led { contents, shared, places, rows })
+        Some(Delta { contents, shared, places, rows })
     }
 
     /// The place in the log of carried blocks of a byte of the whole log, if it is carried.
@@ -266,30 +266,30 @@ mod tests {
             }
             let find = if are_many { differing_or_sparse } else { differing };
             let carried = find(&contents, &new_rows, &old);
-            let led = Led::new(&contents, &carried, &old).unwrap();
+            let delta = Delta::new(&contents, &carried, &old).unwrap();
             let is_carried = |(content, at): (&u64, &u64)| *content >= 100 || are_many && *at >= SEGMENT_AT;
             let changed = content.iter().zip(&order).filter(|both| is_carried(*both)).count() as u64;
-            assert_eq!(led.contents.blocks, changed + 1, "seed {seed}");
-            assert_eq!(led.contents.shared.end - led.contents.shared.start, count - changed);
-            let mut own = vec![0; led.contents.blocks as usize * HASH_BYTES];
+            assert_eq!(delta.contents.blocks, changed + 1, "seed {seed}");
+            assert_eq!(delta.contents.shared.end - delta.contents.shared.start, count - changed);
+            let mut own = vec![0; delta.contents.blocks as usize * HASH_BYTES];
             for block in carried.iter().cloned().flatten() {
-                let place = (led.place(block * BLOCK_BYTES).unwrap() / BLOCK_BYTES) as usize;
+                let place = (delta.place(block * BLOCK_BYTES).unwrap() / BLOCK_BYTES) as usize;
                 own[place * HASH_BYTES..][..HASH_BYTES]
                     .copy_from_slice(&new_rows[block as usize * HASH_BYTES..][..HASH_BYTES]);
             }
-            assert_eq!(led.hash_of_hashes(&own), Some(hash(&new_rows)), "seed {seed}");
-            let lies = lies_of(&led.contents.items[0]);
+            assert_eq!(delta.hash_of_hashes(&own), Some(hash(&new_rows)), "seed {seed}");
+            let lies = runs_of(&delta.contents.items[0]);
             let found = lies.iter().flat_map(|lies| lies.at..lies.at + lies.count).map(|at| {
-                match at.checked_sub(led.contents.blocks) {
+                match at.checked_sub(delta.contents.blocks) {
                     None => own[at as usize * HASH_BYTES..][..HASH_BYTES].to_vec(),
-                    Some(number) => led.rows[number as usize * HASH_BYTES..][..HASH_BYTES].to_vec(),
+                    Some(number) => delta.rows[number as usize * HASH_BYTES..][..HASH_BYTES].to_vec(),
                 }
             });
             assert!(found.eq(content.iter().map(|content| hash_of(*content).to_vec())), "seed {seed}");
             // A block that is neither carried nor present is noticed.
             if let Some(first) = carried.first().filter(|first| first.contains(&log[0])) {
                 let less: Vec<_> = carried.iter().filter(|range| *range != first).cloned().collect();
-                let less = Led::new(&contents, &less, &old);
+                let less = Delta::new(&contents, &less, &old);
                 assert!(less.is_none_or(|less| less.hash_of_hashes(&own) != Some(hash(&new_rows))), "seed {seed}");
             }
         }

@@ -9,7 +9,7 @@ use super::{
     epoch::Epoch,
     holds::{Asked, asked},
     level::Level,
-    room::ShardSizes,
+    shard_room::ShardSizes,
 };
 use crate::{
     error::{Error, Result},

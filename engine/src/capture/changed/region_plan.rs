@@ -4,10 +4,10 @@
 //! Invariant: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
 use super::{
-    Base, Lies,
+    Base, BlockRun,
+    block_runs::add,
     fewer::merge,
     hashes::{each_block, is_zeros},
-    lies::add,
     vacate::vacate,
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Plan {
     pub(crate) fn new(
         regions: &[Region],
         base: &Base,
-        clean: Vec<Vec<Lies>>,
+        clean: Vec<Vec<BlockRun>>,
         whole: &Size,
         small_below: u64,
     ) -> Option<Plan> {
@@ -166,7 +166,7 @@ pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
 }
 
 /// Room for a shard of `whole` size that may turn out, during staging, to share blocks of an older revision.
-pub(crate) fn size_to_lead(whole: &Size) -> Size {
+pub(crate) fn size_of_delta(whole: &Size) -> Size {
     let blocks = whole.blocks();
     whole.to_lead(PARTS_FEW.max(blocks / BLOCKS_A_LATE_PART).min(blocks))
 }
@@ -182,7 +182,7 @@ pub(crate) const OWN_RUNS_MAX: usize = 2048;
 const OWN_RUNS_LIKELY: usize = 256;
 
 /// The number of further blocks that may be written of a shard of `all` bytes with these clean blocks.
-pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
+pub(super) fn more_blocks(all: u64, clean: &[Vec<BlockRun>]) -> u64 {
     let stretches = clean.iter().map(|lies| lies.len() as u64).sum();
     more_of(all, clean.iter().flatten().map(|lies| lies.count).sum(), stretches)
 }
@@ -196,7 +196,7 @@ pub(super) fn more_of(all: u64, clean_blocks: u64, stretches: u64) -> u64 {
 }
 
 /// The `clean` and the zero blocks, without those that are better staged again; and their places, as in `set_of`.
-fn merged(regions: &[Region], clean: &[Vec<Lies>], base: &Base) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
+fn merged(regions: &[Region], clean: &[Vec<BlockRun>], base: &Base) -> (Vec<Vec<BlockRun>>, (BlockSet, bool)) {
     let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
     let mut more = more_blocks(regions.iter().map(|region| region.description.bytes).sum(), &clean);
     let mut are_few = true;
@@ -211,12 +211,12 @@ fn merged(regions: &[Region], clean: &[Vec<Lies>], base: &Base) -> (Vec<Vec<Lies
 }
 
 /// The stretches of `clean`, and between them the stretches of zero blocks.
-fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
+fn with_zeros(region: &Region, clean: &[BlockRun]) -> Vec<BlockRun> {
     let (blocks, mut all, mut from) = (region.description.bytes / BLOCK_BYTES, Vec::with_capacity(clean.len()), 0);
-    let look = |gap: Range<u64>, all: &mut Vec<Lies>| {
+    let look = |gap: Range<u64>, all: &mut Vec<BlockRun>| {
         each_block(region, gap, |block, bytes| {
             if is_zeros(bytes) {
-                add(all, Lies::zeros(block, 1));
+                add(all, BlockRun::zeros(block, 1));
             }
         });
     };
@@ -234,13 +234,13 @@ fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
 }
 
 /// The blocks `clean` without those that would share a block of the base a second time.
-pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
+pub(super) fn once(clean: Vec<Vec<BlockRun>>, base: &Base) -> Vec<Vec<BlockRun>> {
     // Block by block only if two names referred to the same memory.
     if set_of(&clean).1 {
         return clean;
     }
     let mut taken = vec![false; base.blocks() as usize];
-    let mut take = |lies: Lies, into: &mut Vec<Lies>| {
+    let mut take = |lies: BlockRun, into: &mut Vec<BlockRun>| {
         if lies.are_zeros() {
             return add(into, lies);
         }
@@ -248,7 +248,7 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
             let (block, at) = (lies.block + inside, lies.at + inside);
             let Some(taken) = base.number(at).and_then(|number| taken.get_mut(number as usize)) else { continue };
             if !std::mem::replace(taken, true) {
-                add(into, Lies { block, at, count: 1 });
+                add(into, BlockRun { block, at, count: 1 });
             }
         }
     };
@@ -261,7 +261,7 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
 }
 
 /// The places of these blocks, without zeros, and whether no two blocks have the same place.
-pub(super) fn set_of(clean: &[Vec<Lies>]) -> (BlockSet, bool) {
+pub(super) fn set_of(clean: &[Vec<BlockRun>]) -> (BlockSet, bool) {
     let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
     BlockSet::of(stored.map(|lies| Blocks { first: lies.at, count: lies.count }))
 }
@@ -274,7 +274,7 @@ pub(super) fn runs(blocks: BlockSet, base: &Base) -> Option<(Vec<Run>, Ranks)> {
 }
 
 /// The parts of a region of `bytes` bytes; the blocks `clean` are shared, or zero.
-fn parts(bytes: u64, clean: &[Lies], numbers: &Ranks) -> Option<Vec<Part>> {
+fn parts(bytes: u64, clean: &[BlockRun], numbers: &Ranks) -> Option<Vec<Part>> {
     let (mut parts, mut from) = (Vec::with_capacity(2 * clean.len() + 1), 0);
     let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, place: PartPlace::Staged });
     for lies in clean {
@@ -371,12 +371,12 @@ mod tests {
             let named = memory.iter_mut().enumerate();
             let regions: Vec<Region> = named.map(|(index, memory)| region(&format!("r{index}"), memory)).collect();
             let odds = random.u8(1..20);
-            let mut some = |lies: &Lies| {
+            let mut some = |lies: &BlockRun| {
                 let kept = (0..lies.count).filter(|_| random.u8(0..20) < odds).collect::<Vec<_>>();
-                let one = |inside: u64| Lies { block: lies.block + inside, at: lies.at + inside, count: 1 };
+                let one = |inside: u64| BlockRun { block: lies.block + inside, at: lies.at + inside, count: 1 };
                 kept.into_iter().map(one).collect::<Vec<_>>()
             };
-            let clean: Vec<Vec<Lies>> = (0..sizes.len())
+            let clean: Vec<Vec<BlockRun>> = (0..sizes.len())
                 .map(|index| base.lies(&format!("r{index}")).unwrap().iter().flat_map(&mut some).collect())
                 .collect();
             let wanted: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
@@ -408,7 +408,10 @@ mod tests {
                     for inside in 0..part.bytes / BLOCK_BYTES {
                         let block = part.from / BLOCK_BYTES + inside;
                         let at = shared[(number + inside) as usize];
-                        assert!(clean.contains(&Lies { block, at, count: 1 }), "seed {seed}: block {block} is at {at}");
+                        assert!(
+                            clean.contains(&BlockRun { block, at, count: 1 }),
+                            "seed {seed}: block {block} is at {at}"
+                        );
                     }
                 }
                 assert_eq!(from, sizes[index], "seed {seed}");
@@ -436,7 +439,7 @@ mod tests {
             let base = base_at(&runs, places.iter().copied(), &[BLOCKS * BLOCK_BYTES]);
             let mut clean = Vec::new();
             let unchanged = (0..BLOCKS).filter(|_| random.u8(0..10) > 0);
-            unchanged.for_each(|block| add(&mut clean, Lies { block, at: places[block as usize], count: 1 }));
+            unchanged.for_each(|block| add(&mut clean, BlockRun { block, at: places[block as usize], count: 1 }));
             let plan = Plan::new(&regions, &base, vec![clean], &whole, 0);
             let plan = plan.unwrap_or_else(|| panic!("all of revision {revision} is written"));
             let staged = plan.parts(0).iter().filter(|part| part.is_staged());

@@ -1,14 +1,14 @@
-//! Flaws: the reasons why a restore passes a revision over.
+//! Damage: the reasons why a restore passes a revision over.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io;
 
 /// The result of trying a revision. The error holds the reasons to pass it over.
-pub(super) type Attempted<T> = std::result::Result<T, Flaws>;
+pub(super) type Attempted<T> = std::result::Result<T, Damage>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Flaws {
+pub(super) struct Damage {
     what: Vec<String>,
     /// Some data could not be read, and may be whole. Otherwise the data was read and differs from the written data.
     is_unread: bool,
@@ -16,46 +16,46 @@ pub(super) struct Flaws {
     is_lacking: bool,
 }
 
-impl Flaws {
+impl Damage {
     /// Damage in data that could be read.
-    pub(super) fn found(what: Vec<String>) -> Flaws {
-        Flaws { what, ..Flaws::default() }
+    pub(super) fn found(what: Vec<String>) -> Damage {
+        Damage { what, ..Damage::default() }
     }
 
     /// Data that could not be read, and may be whole.
-    pub(super) fn unread(what: String) -> Flaws {
-        Flaws { what: vec![what], is_unread: true, ..Flaws::default() }
+    pub(super) fn unread(what: String) -> Damage {
+        Damage { what: vec![what], is_unread: true, ..Damage::default() }
     }
 
     /// A rank lacks shards that others have. Bring them, and try again.
-    pub(super) fn lacking() -> Flaws {
-        Flaws { is_lacking: true, ..Flaws::default() }
+    pub(super) fn lacking() -> Damage {
+        Damage { is_lacking: true, ..Damage::default() }
     }
 
     pub(super) fn is_lacking(&self) -> bool {
         self.is_lacking
     }
 
-    pub(super) fn united(all: impl IntoIterator<Item = Flaws>) -> Flaws {
-        let mut united = Flaws::default();
-        all.into_iter().for_each(|flaws| united.add(flaws));
+    pub(super) fn united(all: impl IntoIterator<Item = Damage>) -> Damage {
+        let mut united = Damage::default();
+        all.into_iter().for_each(|damage| united.add(damage));
         united
     }
 
-    pub(super) fn add(&mut self, other: Flaws) {
+    pub(super) fn add(&mut self, other: Damage) {
         self.what.extend(other.what);
         self.is_unread |= other.is_unread;
     }
 
-    /// The same flaws, each with the name `whose` in front.
-    pub(super) fn of(self, whose: &str) -> Flaws {
-        Flaws { what: self.what.into_iter().map(|what| format!("{whose}: {what}")).collect(), ..self }
+    /// The same damage, each with the name `whose` in front.
+    pub(super) fn of(self, whose: &str) -> Damage {
+        Damage { what: self.what.into_iter().map(|what| format!("{whose}: {what}")).collect(), ..self }
     }
 
     /// Adds `other` as the reason why `revision` is passed over.
-    pub(super) fn pass_over(&mut self, revision: u64, other: Flaws) {
+    pub(super) fn pass_over(&mut self, revision: u64, other: Damage) {
         let what = format!("revision {revision}: {}", other.what.join("; "));
-        self.add(Flaws { what: vec![what], ..other });
+        self.add(Damage { what: vec![what], ..other });
     }
 
     /// Whether some data could not be read, and so may be whole.
@@ -81,14 +81,14 @@ impl Flaws {
     }
 }
 
-/// Separates flaws from errors. Another revision may lack the flaws; the errors would hit every revision, or do not
+/// Separates damage from errors. Another revision may lack the damage; the errors would hit every revision, or do not
 /// come from the medium.
-pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
+pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error) if error.is_of_process() => Err(error),
-        Err(Error::Damaged { what }) => Ok(Err(Flaws::found(what))),
-        Err(error @ Error::Io { .. }) => Ok(Err(Flaws::unread(error.to_string()))),
+        Err(Error::Damaged { what }) => Ok(Err(Damage::found(what))),
+        Err(error @ Error::Io { .. }) => Ok(Err(Damage::unread(error.to_string()))),
         Err(error) => Err(error),
     }
 }

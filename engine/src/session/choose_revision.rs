@@ -6,8 +6,8 @@
 use super::{
     chosen::{Chosen, PassedOver},
     copies::Post,
+    damage::{Attempted, Damage},
     fetch::Search,
-    flaws::{Attempted, Flaws},
     level::Level,
     levels::Levels,
 };
@@ -111,15 +111,15 @@ impl Levels {
         Ok(choices)
     }
 
-    /// Removes from `found` the revisions that the program found damaged on a level, and returns their flaws. An error
+    /// Removes from `found` the revisions that the program found damaged on a level, and returns their damage. An error
     /// if no revision is left. The same on all ranks.
-    pub(super) fn pass_over(&self, found: &mut Choices, damaged: &[PassedOver]) -> Result<Flaws> {
-        let (mut flaws, before) = (Flaws::default(), found.all.len());
+    pub(super) fn pass_over(&self, found: &mut Choices, damaged: &[PassedOver]) -> Result<Damage> {
+        let (mut damage, before) = (Damage::default(), found.all.len());
         let mut without: Vec<(Range<usize>, RevisionKey)> = Vec::new();
         for ((level, key), what) in damaged {
             let is_it = |chosen: &Chosen| self.at(chosen.level).location.kind == *level && chosen.complete.key == *key;
             if found.all.iter().any(is_it) {
-                flaws.pass_over(key.number, Flaws::found(what.clone()));
+                damage.pass_over(key.number, Damage::found(what.clone()));
             }
             let was_there = found.all.iter().any(|chosen| chosen.complete.key == *key);
             found.all.retain(|chosen| !is_it(chosen));
@@ -135,13 +135,13 @@ impl Levels {
             }
         }
         if before > 0 && found.all.is_empty() {
-            return Err(flaws.nothing_left(self.farthest().location.device.path()));
+            return Err(damage.nothing_left(self.farthest().location.device.path()));
         }
-        Ok(flaws)
+        Ok(damage)
     }
 
     /// Tries the revisions in `found`, the newest first, until `read` gets one whole. Returns that revision, the result
-    /// of `read`, and the flaws of the revisions that it passed over; `None` if `found` is empty. An error that would
+    /// of `read`, and the damage of the revisions that it passed over; `None` if `found` is empty. An error that would
     /// hit every revision ends the search. Collective.
     pub(super) fn newest<T>(
         &mut self,
@@ -149,10 +149,10 @@ impl Levels {
         post: &mut Post,
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
-    ) -> Result<(Option<(Chosen, T)>, Flaws)> {
+    ) -> Result<(Option<(Chosen, T)>, Damage)> {
         // A root that was unreadable when the space was opened may have named a newer revision.
-        let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
-        let mut skipped = Flaws::found(unread.cloned().collect());
+        let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.damaged_slots));
+        let mut skipped = Damage::found(unread.cloned().collect());
         let mut out_of_sight = Ok(());
         for chosen in &found.all {
             let number = chosen.complete.key.number;
@@ -161,7 +161,7 @@ impl Levels {
                     let chosen = Chosen { vain, ..chosen.clone() };
                     return Ok((Some((chosen, came)), skipped));
                 }
-                Ok(Err(flaws)) => skipped.pass_over(number, flaws),
+                Ok(Err(damage)) => skipped.pass_over(number, damage),
                 // The other ranks may not reach the next agreement.
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => {
@@ -172,7 +172,7 @@ impl Levels {
                     if ends == [1] {
                         return Err(error);
                     }
-                    skipped.pass_over(number, Flaws::unread(error.to_string()));
+                    skipped.pass_over(number, Damage::unread(error.to_string()));
                     out_of_sight = Err(error);
                 }
             }
@@ -186,14 +186,14 @@ impl Levels {
     }
 
     /// Tries a revision: reads each shard from the nearest place, and if it is damaged or out of sight there, from the
-    /// next. Adds the flaws of the places that it passed over to `told`. Also returns the levels where a shard was read
+    /// next. Adds the damage of the places that it passed over to `told`. Also returns the levels where a shard was read
     /// in vain. Collective.
     fn try_all_spots<T>(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
         chosen: &Chosen,
-        told: &mut Flaws,
+        told: &mut Damage,
         read: &mut impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<Attempted<(Vec<usize>, T)>> {
         self.iter_mut().for_each(Level::forget_fetched);
@@ -202,24 +202,24 @@ impl Levels {
             return Ok(came.map(|came| (chosen.vain.clone(), came)));
         }
         let mut search = Search::begin(group, self, chosen)?;
-        let mut flaws = Flaws::default();
+        let mut damage = Damage::default();
         let mut brings = true;
         loop {
-            if brings && let Err(flaws) = search.bring(group, post, self, &mut flaws)? {
-                return Ok(Err(flaws));
+            if brings && let Err(damage) = search.bring(group, post, self, &mut damage)? {
+                return Ok(Err(damage));
             }
             brings = true;
             match read(self.at(chosen.level), &chosen.complete)? {
                 // All ranks reach this branch together.
                 Err(found) if found.is_lacking() => {
-                    brings = search.bring_wanted(group, post, self, &mut flaws)?;
+                    brings = search.bring_wanted(group, post, self, &mut damage)?;
                 }
                 Ok(came) => {
-                    told.add(flaws);
+                    told.add(damage);
                     return Ok(Ok((search.levels_in_vain(), came)));
                 }
                 Err(found) => {
-                    if !search.blame(group, self, &mut flaws)? {
+                    if !search.blame(group, self, &mut damage)? {
                         return Ok(Err(found));
                     }
                 }
@@ -261,8 +261,8 @@ pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()
 
 impl Choices {
     /// Whether any rank found damage or a torn slot.
-    pub(super) fn has_flaws(&self) -> bool {
-        self.found.iter().any(|found| !found.damage.is_empty() || !found.torn.is_empty())
+    pub(super) fn has_damage(&self) -> bool {
+        self.found.iter().any(|found| !found.damage.is_empty() || !found.damaged_slots.is_empty())
     }
 
     fn sort(&mut self) {

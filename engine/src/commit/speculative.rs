@@ -16,7 +16,7 @@ use crate::{
 
 /// Free blocks for data, in ascending stretches, and for their rows of hashes.
 #[derive(Debug)]
-pub(crate) struct EarlyRoom {
+pub(crate) struct SpeculativeRoom {
     pub(crate) data: Vec<Blocks>,
     pub(crate) rows: Blocks,
 }
@@ -24,7 +24,7 @@ pub(crate) struct EarlyRoom {
 impl Ledger {
     /// Finds room for as many of a shard's blocks as possible, while no revision is in progress; `None` if there is
     /// none. `whole`: the most that the next shard takes. Valid until any thread writes the next root.
-    pub(crate) fn early_room(&self, whole: Need) -> Result<Option<EarlyRoom>> {
+    pub(crate) fn speculative_room(&self, whole: Need) -> Result<Option<SpeculativeRoom>> {
         self.check()?;
         let (from, to) = self.portion.data_blocks();
         let slots = self.referred();
@@ -44,6 +44,6 @@ impl Ledger {
         let found = free.take_high(rows_for(count)).filter(|_| count > 0);
         let Some(rows) = found else { return Ok(None) };
         let data = free.take_low(count.min(rows.count * BLOCK_BYTES / HASH_BYTES as u64));
-        Ok(data.map(|data| EarlyRoom { data, rows }))
+        Ok(data.map(|data| SpeculativeRoom { data, rows }))
     }
 }

@@ -4,7 +4,7 @@
 //! no root be written meanwhile.
 
 use crate::{
-    commit::{EarlyRoom, Ledger, Need},
+    commit::{Ledger, Need, SpeculativeRoom},
     error::Result,
     ground::lock,
     space::{
@@ -15,20 +15,20 @@ use crate::{
 use std::sync::Mutex;
 
 #[derive(Debug)]
-pub(crate) struct EarlyPart {
+pub(crate) struct SpeculativePart {
     portion: Portion,
-    room: EarlyRoom,
+    room: SpeculativeRoom,
     /// The hashes of the blocks that have been written.
     rows: Vec<u8>,
 }
 
-impl EarlyPart {
+impl SpeculativePart {
     /// Finds room in the portion of `ledger`, beside everything that its slots refer to; `None` if there is none.
     /// `whole`: the most that the next shard takes.
-    pub(crate) fn find(ledger: &Mutex<Ledger>, whole: Need) -> Result<Option<EarlyPart>> {
+    pub(crate) fn find(ledger: &Mutex<Ledger>, whole: Need) -> Result<Option<SpeculativePart>> {
         let ledger = lock(ledger);
-        let room = ledger.early_room(whole)?;
-        Ok(room.map(|room| EarlyPart { portion: ledger.portion().clone(), room, rows: Vec::new() }))
+        let room = ledger.speculative_room(whole)?;
+        Ok(room.map(|room| SpeculativePart { portion: ledger.portion().clone(), room, rows: Vec::new() }))
     }
 
     fn written(&self) -> u64 {

@@ -21,7 +21,7 @@ use crate::{
     config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
     ground::{Instant, files, lock, spawn},
-    place::{EarlyPart, Shard},
+    place::{Shard, SpeculativePart},
     remark::remark,
     space::{
         Aligned,
@@ -125,7 +125,7 @@ enum Room {
     None,
     /// The search for room begins once this revision is durable.
     After(After),
-    Found(EarlyPart),
+    Found(SpeculativePart),
 }
 
 /// The revision that must be durable first, the ledger in which room is then searched, and the most that the next
@@ -209,7 +209,7 @@ impl Early {
     }
 
     /// Stops all writes, after the one under way. Returns the place of the written blocks.
-    pub(super) fn stop(&self) -> Option<EarlyPart> {
+    pub(super) fn stop(&self) -> Option<SpeculativePart> {
         let mut live = lock(&self.shared.live);
         live.is_stopped = true;
         while live.is_writing {
@@ -239,7 +239,11 @@ impl Early {
 
     /// Ends the interval at a checkpoint. `told` is the report of its look at the changes. Returns the blocks that were
     /// saved and not written since; `None` if there are none.
-    pub(super) fn end_interval(&self, told: &[WrittenOf], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
+    pub(super) fn end_interval(
+        &self,
+        told: &[WrittenOf],
+        part: Option<SpeculativePart>,
+    ) -> Option<capture::SpeculativeBlocks> {
         let mut live = lock(&self.shared.live);
         if !live.has_begun {
             return None;
@@ -248,13 +252,13 @@ impl Early {
         live.predict(!self.says_steps, self.shared.rank);
         let saved = live.blocks.saved();
         let early = part.filter(|_| !saved.is_empty()).and_then(|part| match part.finish() {
-            Ok((runs, rows)) => Some(capture::EarlyBlocks::new(runs, rows, saved)),
+            Ok((runs, rows)) => Some(capture::SpeculativeBlocks::new(runs, rows, saved)),
             Err(error) => {
                 live.say(self.shared.rank, &error);
                 None
             }
         });
-        let count = early.as_ref().map_or(0, capture::EarlyBlocks::count);
+        let count = early.as_ref().map_or(0, capture::SpeculativeBlocks::count);
         live.end_interval(count, self.shared.rank);
         early
     }
@@ -371,7 +375,7 @@ impl Shared {
     }
 
     /// Copies blocks, and writes those that could be read. Returns the offset of each.
-    fn save(&self, batch: &[(u32, usize)], mut part: EarlyPart) -> (Result<Vec<Option<u64>>>, EarlyPart) {
+    fn save(&self, batch: &[(u32, usize)], mut part: SpeculativePart) -> (Result<Vec<Option<u64>>>, SpeculativePart) {
         let bytes = batch.len() as u64 * BLOCK_BYTES;
         let Some(mut copy) = Aligned::zeroed(bytes) else {
             return (
@@ -473,7 +477,7 @@ impl Live {
     }
 
     /// The next blocks to write, and the room for them. Otherwise the time to wait.
-    fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, EarlyPart), Duration> {
+    fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, SpeculativePart), Duration> {
         if self.is_stopped || !self.told.off.is_empty() {
             return Err(IDLE);
         }
@@ -482,7 +486,7 @@ impl Live {
                 None => return Err(LOOK_EVERY),
                 // The caller of the checkpoint gets the error.
                 Some(Err(_)) => Room::None,
-                Some(Ok(())) => match EarlyPart::find(ledger, *whole) {
+                Some(Ok(())) => match SpeculativePart::find(ledger, *whole) {
                     Ok(Some(part)) => Room::Found(part),
                     Ok(None) => {
                         self.has_no_room(rank);
@@ -529,7 +533,7 @@ impl Live {
         &mut self,
         batch: &[(u32, usize)],
         saved: Result<Vec<Option<u64>>>,
-        part: EarlyPart,
+        part: SpeculativePart,
         took: Duration,
         rank: usize,
     ) {

@@ -14,7 +14,7 @@ use std::{
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum BlockState {
     #[default]
     Clean,
     Dirty,
@@ -27,7 +27,7 @@ enum State {
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     address: usize,
-    state: State,
+    state: BlockState,
     /// The last look that found it written.
     look: u64,
 }
@@ -66,10 +66,10 @@ impl Blocks {
             // Other memory was at this address before.
             *block = Block { address, ..Block::default() };
         }
-        match std::mem::replace(&mut block.state, State::Dirty) {
-            State::Clean => self.dirty += 1,
-            State::Copying | State::Saved(_) => self.wasted += 1,
-            State::Dirty | State::Waiting => {}
+        match std::mem::replace(&mut block.state, BlockState::Dirty) {
+            BlockState::Clean => self.dirty += 1,
+            BlockState::Copying | BlockState::Saved(_) => self.wasted += 1,
+            BlockState::Dirty | BlockState::Waiting => {}
         }
         // A page that reaches beyond the watched range is always reported as written.
         let (page_bytes, end) = (page_bytes(), address + BLOCK);
@@ -104,8 +104,8 @@ impl Blocks {
     /// Queues these blocks for saving, if they were written and are not saved yet. Ignores all other numbers.
     pub(super) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
-            if let Some(block) = self.blocks.get_mut(*page as usize).filter(|block| block.state == State::Dirty) {
-                block.state = State::Waiting;
+            if let Some(block) = self.blocks.get_mut(*page as usize).filter(|block| block.state == BlockState::Dirty) {
+                block.state = BlockState::Waiting;
                 self.queue.push_back(*page);
             }
         }
@@ -130,8 +130,8 @@ impl Blocks {
             && let Some(page) = self.queue.pop_front()
         {
             let block = &mut self.blocks[page as usize];
-            if block.state == State::Waiting {
-                block.state = State::Copying;
+            if block.state == BlockState::Waiting {
+                block.state = BlockState::Copying;
                 taken.push((page, block.address));
             }
         }
@@ -140,7 +140,7 @@ impl Blocks {
 
     /// Number of blocks that wait to be saved, or are being saved.
     pub(super) fn waiting(&self) -> u64 {
-        let is_waiting = |block: &&Block| matches!(block.state, State::Waiting | State::Copying);
+        let is_waiting = |block: &&Block| matches!(block.state, BlockState::Waiting | BlockState::Copying);
         self.blocks.iter().filter(is_waiting).count() as u64
     }
 
@@ -151,15 +151,15 @@ impl Blocks {
     /// Notes that the block was copied and saved at offset `lies`. `None`: it could not be read.
     pub(super) fn copied(&mut self, (page, address): (Page, usize), lies: Option<u64>) {
         let block = &mut self.blocks[page as usize];
-        if block.state == State::Copying && block.address == address {
-            block.state = lies.map_or(State::Dirty, State::Saved);
+        if block.state == BlockState::Copying && block.address == address {
+            block.state = lies.map_or(BlockState::Dirty, BlockState::Saved);
         }
     }
 
     /// The blocks that are saved and were not written since: offset in the portion by address.
     pub(super) fn saved(&self) -> HashMap<usize, u64> {
         let saved = self.blocks.iter().filter_map(|block| match block.state {
-            State::Saved(at) => Some((block.address, at)),
+            BlockState::Saved(at) => Some((block.address, at)),
             _ => None,
         });
         saved.collect()
@@ -169,8 +169,8 @@ impl Blocks {
     pub(super) fn give_up_waiting(&mut self) {
         for page in self.queue.drain(..) {
             let block = &mut self.blocks[page as usize];
-            if block.state == State::Waiting {
-                block.state = State::Dirty;
+            if block.state == BlockState::Waiting {
+                block.state = BlockState::Dirty;
             }
         }
     }
@@ -178,8 +178,8 @@ impl Blocks {
     /// Gives up all saved blocks, and empties the queue.
     pub(super) fn give_up(&mut self) {
         self.queue.clear();
-        for block in self.blocks.iter_mut().filter(|block| block.state != State::Clean) {
-            block.state = State::Dirty;
+        for block in self.blocks.iter_mut().filter(|block| block.state != BlockState::Clean) {
+            block.state = BlockState::Dirty;
         }
     }
 
@@ -187,7 +187,7 @@ impl Blocks {
     pub(super) fn begin(&mut self) {
         self.queue.clear();
         self.written.clear();
-        self.blocks.iter_mut().for_each(|block| block.state = State::Clean);
+        self.blocks.iter_mut().for_each(|block| block.state = BlockState::Clean);
         (self.dirty, self.wasted) = (0, 0);
         self.look += 1;
     }

@@ -5,9 +5,9 @@ use super::predictor::{Page, PerPage};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
-pub(crate) struct EarlyTally {
+pub(crate) struct SpeculativeTally {
     queue: VecDeque<Page>,
-    pages: PerPage<State>,
+    pages: PerPage<PageState>,
     dirty: Vec<Page>,
     credit: u64,
     saved: u64,
@@ -15,7 +15,7 @@ pub(crate) struct EarlyTally {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PageState {
     #[default]
     Clean,
     Dirty,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub wasted: u64,
 }
 
-impl EarlyTally {
+impl SpeculativeTally {
     /// Saves waiting pages, up to `capacity`; unused capacity is not kept.
     pub(crate) fn save(&mut self, capacity: u64) {
         self.credit = capacity;
@@ -42,8 +42,8 @@ impl EarlyTally {
             && let Some(page) = self.queue.pop_front()
         {
             let state = self.pages.at(page);
-            if *state == State::Waiting {
-                *state = State::Saved;
+            if *state == PageState::Waiting {
+                *state = PageState::Saved;
                 (self.credit, self.saved) = (self.credit - 1, self.saved + 1);
             }
         }
@@ -53,10 +53,10 @@ impl EarlyTally {
     pub(crate) fn written(&mut self, pages: &[Page]) {
         for page in pages {
             let state = self.pages.at(*page);
-            match std::mem::replace(state, State::Dirty) {
-                State::Clean => self.dirty.push(*page),
-                State::Saved => (self.saved, self.wasted) = (self.saved - 1, self.wasted + 1),
-                State::Dirty | State::Waiting => {}
+            match std::mem::replace(state, PageState::Dirty) {
+                PageState::Clean => self.dirty.push(*page),
+                PageState::Saved => (self.saved, self.wasted) = (self.saved - 1, self.wasted + 1),
+                PageState::Dirty | PageState::Waiting => {}
             }
         }
     }
@@ -65,8 +65,8 @@ impl EarlyTally {
     /// page.
     pub(crate) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
-            if let Some(state) = self.pages.seen(*page).filter(|state| **state == State::Dirty) {
-                *state = State::Waiting;
+            if let Some(state) = self.pages.seen(*page).filter(|state| **state == PageState::Dirty) {
+                *state = PageState::Waiting;
                 self.queue.push_back(*page);
             }
         }
@@ -81,7 +81,7 @@ impl EarlyTally {
     pub(crate) fn end(&mut self) -> Outcome {
         let outcome = self.so_far();
         for page in self.dirty.drain(..) {
-            *self.pages.at(page) = State::Clean;
+            *self.pages.at(page) = PageState::Clean;
         }
         self.queue.clear();
         (self.saved, self.wasted) = (0, 0);

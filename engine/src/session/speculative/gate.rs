@@ -1,7 +1,7 @@
 //! Decides whether early saving goes on. It stops while it wastes more than it saves, and resumes once it would save
 //! more.
 
-use crate::predict::{EarlyTally, Outcome, Page};
+use crate::predict::{Outcome, Page, SpeculativeTally};
 
 /// The weight of past intervals after each further interval.
 const KEEPS: f64 = 0.5;
@@ -14,7 +14,7 @@ pub(super) struct Gate {
     wasted: f64,
     is_shut: bool,
     /// The outcome that early saving would have had while the gate is shut.
-    rehearsed: EarlyTally,
+    rehearsed: SpeculativeTally,
 }
 
 impl Gate {

@@ -4,7 +4,7 @@ use crate::space::format::{BLOCK_BYTES, Extent, Item};
 
 /// Consecutive whole blocks of an item that are consecutive in the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lies {
+pub(crate) struct BlockRun {
     /// The number of the first block in the item.
     pub(crate) block: u64,
     /// The number of the first block in the portion; for blocks of zeros `ZEROS` plus `block`.
@@ -15,10 +15,10 @@ pub(crate) struct Lies {
 /// Base of the numbers of zero blocks, in place of blocks of the portion. No portion has this many.
 pub(super) const ZEROS: u64 = Extent::ZEROS / BLOCK_BYTES;
 
-impl Lies {
+impl BlockRun {
     /// `count` blocks of zeros, from `block` of the item on.
-    pub(super) fn zeros(block: u64, count: u64) -> Lies {
-        Lies { block, at: ZEROS + block, count }
+    pub(super) fn zeros(block: u64, count: u64) -> BlockRun {
+        BlockRun { block, at: ZEROS + block, count }
     }
 
     pub(crate) fn are_zeros(&self) -> bool {
@@ -27,21 +27,21 @@ impl Lies {
 }
 
 /// The stretches among `lies` that are not zeros.
-pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
+pub(super) fn stored(lies: &[BlockRun]) -> Vec<BlockRun> {
     lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
 }
 
 /// The whole blocks of an item that are whole blocks of the portion, or zeros.
-pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
-    let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
+pub(super) fn runs_of(item: &Item) -> Vec<BlockRun> {
+    let (mut lies, mut offset) = (Vec::<BlockRun>::new(), 0_u64);
     for extent @ Extent { at, bytes } in &item.extents {
         let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);
         let at = at + (from - offset);
         if from < to && (at.is_multiple_of(BLOCK_BYTES) || extent.is_zeros()) {
             let (block, count) = (from / BLOCK_BYTES, (to - from) / BLOCK_BYTES);
             let next = match extent.is_zeros() {
-                true => Lies::zeros(block, count),
-                false => Lies { block, at: at / BLOCK_BYTES, count },
+                true => BlockRun::zeros(block, count),
+                false => BlockRun { block, at: at / BLOCK_BYTES, count },
             };
             add(&mut lies, next);
         }
@@ -51,7 +51,7 @@ pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
 }
 
 /// Adds a stretch; extends the last one if the new one continues it.
-pub(super) fn add(all: &mut Vec<Lies>, next: Lies) {
+pub(super) fn add(all: &mut Vec<BlockRun>, next: BlockRun) {
     match all.last_mut() {
         Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
             last.count += next.count;
