@@ -201,8 +201,8 @@ impl SessionState {
         let (entry, told) = self.enter(arrival, mine)?;
         let (all, communication) = (told.all, asked.elapsed());
         self.resources.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
-        self.program.reading = Reading::Over;
-        self.program.shards = Default::default();
+        self.program.restored.reading = Reading::Over;
+        self.program.restored.shards = Default::default();
         self.levels.iter_mut().for_each(Level::forget_fetched);
         self.remark_unsaved(&entry);
         let previous = told.untold(self.epoch.group.with(&entry));
@@ -328,7 +328,7 @@ impl SessionState {
     /// The key of the revision, which from now on exists: its levels wait for it.
     fn number_revision(&mut self, feeds: &Feeds) -> RevisionKey {
         let key = self.epoch.next();
-        self.program.divided = self.program.regions.divided();
+        self.program.restored.divided = self.program.regions.divided();
         tell_of_pointers(self.epoch.group.rank(), &self.program.regions);
         self.program.due.to_all = false;
         let (_, farther) = self.levels.split();

@@ -23,9 +23,9 @@ impl SessionState {
     /// Makes the shards `wanted` readable on this rank, whole, from any level or rank. Afterwards all ranks know the
     /// contents of each shard. Ranks may want different shards. Collective.
     pub(super) fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
-        let ready = self.program.ready().and_then(|()| self.program.shards.check(wanted));
+        let ready = self.program.ready().and_then(|()| self.program.restored.shards.check(wanted));
         let entry = self.enter_ready(Call::BringShards, ready)?;
-        let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.shards);
+        let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.restored.shards);
         let Some((_, chosen)) = shards.of.clone() else { return Ok(()) };
         if shards.told.is_empty() {
             let told = self.levels.tell_shards(group, &chosen)?;

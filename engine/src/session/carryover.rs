@@ -3,6 +3,7 @@
 use super::{diary::Diary, locking::KeptLocks, telling::Past};
 use crate::{
     commit::RevisionKey,
+    config::{self, Config},
     error::Result,
     group::{Divided, Group, gather},
     status::{Parts, Recovery, Way},
@@ -48,6 +49,15 @@ pub(super) struct Carryover {
     pub(super) holds_none: bool,
 }
 
+impl Carryover {
+    /// A copy for the opening of the levels that are opened later. If this opening fails, the next one needs the rest,
+    /// too.
+    pub(super) fn for_later_levels(&self) -> Carryover {
+        let (kept, past) = (self.kept.clone(), self.past.clone());
+        Carryover { before: self.before, kept, past, diary: None, holds_none: self.holds_none }
+    }
+}
+
 /// The facts about the surviving ranks, known to all ranks. Empty unless the opening is a recovery.
 #[derive(Debug, Default)]
 pub(super) struct GoingOn {
@@ -66,9 +76,22 @@ pub(super) struct GoingOn {
 }
 
 impl GoingOn {
+    /// The state from which the job goes on, if `config` lets it go on after failures. A new rank 0 takes over the
+    /// recoveries that the journal lacks. Collective.
+    pub(super) fn of(group: &dyn Group, config: &Config, carryover: &mut Carryover) -> Result<GoingOn> {
+        if config.recovery == config::Recovery::Off {
+            return Ok(GoingOn::default());
+        }
+        let found = GoingOn::find(group, carryover, config.spares)?;
+        if group.rank() == 0 && !found.untold.is_empty() {
+            carryover.past.get_or_insert_default().since.clone_from(&found.untold);
+        }
+        Ok(found)
+    }
+
     /// Finds out which ranks go on, and which are new. `spares` is the number of spares at the first opening.
     /// Collective.
-    pub(super) fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<GoingOn> {
+    fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<GoingOn> {
         let mine = (carryover.before, carryover.kept.has_any(), was_started());
         let told: Vec<(Option<Before>, bool, bool)> = gather(group, &mine)?;
         let has_locks = told.iter().any(|(_, is_locked, _)| *is_locked);

@@ -15,7 +15,7 @@ impl SessionState {
     pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut SessionState) -> Result<T>) -> Result<T> {
         let came = read(self);
         if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
-            self.program.unread = false;
+            self.program.restored.unread = false;
         }
         came
     }
@@ -27,7 +27,7 @@ impl SessionState {
         let pushed_out = self.levels.iter().filter(|level| call != Call::Put || level.is_full());
         let oldest = pushed_out.filter_map(|level| level.keys().filter(is_earlier).min()).next();
         match oldest {
-            Some(oldest) if self.program.unread => {
+            Some(oldest) if self.program.restored.unread => {
                 let path = self.levels.farthest().location.device.path();
                 Err(Error::NotRestored { path, revision: oldest.number })
             }

@@ -196,7 +196,7 @@ impl Session {
 
     /// The names of allocated memory that is not freed. Local.
     pub fn allocated(&mut self) -> Result<Vec<String>> {
-        Ok(self.ours()?.program.allocated.keys().cloned().collect())
+        Ok(self.ours()?.program.allocated.memory.keys().cloned().collect())
     }
 
     /// `InvalidArgument` if a region with another name is part of the memory allocated under `name`. For callers
@@ -451,17 +451,17 @@ impl Session {
     /// Reads and verifies bytes of the stream `name` in the revision of the last `restore`. Returns the number of bytes
     /// read, fewer than requested only at the end of the stream. Possible until the next checkpoint begins. Local.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.ours()?.program.reading.read(name, offset, into)
+        self.ours()?.program.restored.reading.read(name, offset, into)
     }
 
     /// The streams of this rank in the revision of the last `restore`: names and bytes.
     pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
-        self.ours()?.program.reading.streams()
+        self.ours()?.program.restored.reading.streams()
     }
 
     /// The length of the stream `name`, as `streams` lists it.
     pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
-        self.ours()?.program.reading.stream_bytes(name)
+        self.ours()?.program.restored.reading.stream_bytes(name)
     }
 
     /// The number of shards in the revision of the last `restore`, and the shards that `read_shard` can read on this
@@ -469,7 +469,7 @@ impl Session {
     /// files that it sees. If the number of ranks is the same and the level has no copies, only its own shard. Empty
     /// before a restore, and once a checkpoint has begun. Local.
     pub fn shards(&mut self) -> Result<ShardsHere> {
-        Ok(self.ours()?.program.shards.here())
+        Ok(self.ours()?.program.restored.shards.here())
     }
 
     /// Brings the shards `wanted` of the revision of the last `restore` to this rank, for any number of ranks that
@@ -486,7 +486,7 @@ impl Session {
     /// The contents of the shard that rank number `shard` saved in the revision of the last `restore`. Works for a
     /// shard that `shards` lists, and for any after `bring_shards`. Possible until the next checkpoint begins. Local.
     pub fn shard(&mut self, shard: u32) -> Result<ShardItems> {
-        self.ours()?.program.shards.items(shard)
+        self.ours()?.program.restored.shards.items(shard)
     }
 
     /// Reads and verifies bytes of the item `name`, a region or a stream, in the shard that rank number `shard` saved
@@ -494,12 +494,12 @@ impl Session {
     /// end. `InvalidArgument`: `shards` does not list the shard; `bring_shards` brings it. Possible until the next
     /// checkpoint begins. Local.
     pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.ours()?.program.shards.read(shard, name, offset, into)
+        self.ours()?.program.restored.shards.read(shard, name, offset, into)
     }
 
     /// The length of an item, as `read_shard` reads it.
     pub fn shard_item_bytes(&mut self, shard: u32, name: &str) -> Result<u64> {
-        self.ours()?.program.shards.bytes(shard, name)
+        self.ours()?.program.restored.shards.bytes(shard, name)
     }
 
     /// Makes restores take another revision than the last `restore` did, or the same one from a farther level. For a
@@ -508,11 +508,11 @@ impl Session {
     /// has begun since. Local.
     pub fn pass_over(&mut self, what: Vec<String>) -> Result<()> {
         let program = &mut self.ours()?.program;
-        let Some(of) = program.shards.of() else {
+        let Some(of) = program.restored.shards.of() else {
             let why = "nothing was restored, or a checkpoint has begun since; call it between the two";
             return Err(Error::argument("pass_over", why));
         };
-        program.passed_over.push((of, what));
+        program.restored.passed_over.push((of, what));
         Ok(())
     }
 
@@ -689,7 +689,7 @@ impl Session {
         let saved = self.ours()?.answering(|inner| {
             // Some ranks may have restored streams, and others none: all get the error.
             let lacks = Error::argument("close", "the end of a rehearsal has no streams");
-            let ready = if inner.program.reading.has_streams() { Err(lacks) } else { inner.program.ready() };
+            let ready = if inner.program.restored.reading.has_streams() { Err(lacks) } else { inner.program.ready() };
             inner.checkpoint(ready)
         });
         match saved {

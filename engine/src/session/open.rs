@@ -4,7 +4,6 @@ use super::{
     agreement::LEVELS_MAX,
     announcer::Announcer,
     carryover::{Carryover, GoingOn},
-    changed::Changing,
     copies::Post,
     diary::Diary,
     due::{Due, SignalFlag},
@@ -18,38 +17,29 @@ use super::{
     places::{self, NoteFile},
     program::Program,
     ranks::Ranks,
-    reading::Reading,
     report::Report,
     requests::Listener,
     resources::Resources,
     schedule::Schedule,
     state::SessionState,
     telling::{Telling, whereabouts_of},
-    tracing::Tracing,
 };
 use crate::{
-    capture::{Globals, Notes, Outputs, Regions},
-    config::{self, Config, DiskLost, Stage, Start, Surroundings, Track, check_alike, passed_over},
+    capture::Outputs,
+    config::{Config, DiskLost, Stage, Start, Surroundings, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
-    feed::Feeder,
-    ground::{Instant, threads_at_once},
-    group::{Divided, Group, agree},
-    place::IoThreads,
-    pool::{Pool, RankRecord},
+    ground::Instant,
+    group::{Group, agree},
+    pool::Pool,
     printable::shortened,
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
-    stage::{Policy, PoolInMaking, Snapshots, Touching, find_threshold},
+    stage::{Policy, find_threshold},
     status::{Opening, Recovery},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::path::PathBuf;
 
 static PASSED_OVER: Remark = Remark::new();
 
@@ -131,53 +121,20 @@ impl SessionState {
     ) -> Result<Open> {
         agree(group, config.check())?;
         check_alike(group, &config)?;
-        let going_on = match config.recovery {
-            config::Recovery::Off => GoingOn::default(),
-            _ => GoingOn::find(group, carryover, config.spares)?,
-        };
-        if group.rank() == 0 && !going_on.untold.is_empty() {
-            carryover.past.get_or_insert_default().since = going_on.untold;
-        }
-        let (begun, holds) = (Instant::now(), !carryover.holds_none);
+        let going_on = GoingOn::of(group, &config, carryover)?;
+        let begun = Instant::now();
         agree(group, check_plans(&plans))?;
-        // A recovery from the nodes' memory does not wait for storage: the other levels are opened later.
-        let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
-        let mut now = if is_from_memory { 1 } else { plans.len() };
-        let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut carryover.kept);
-        let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
-        let mut disk_lost = config.disk_lost;
-        // A revision that was being copied to another level may be whole only there.
-        if now < plans.len() && looked[0].newest() < going_on.newest.max(going_on.fed) {
-            if looked[0].newest().is_some() && looked[0].newest() >= going_on.newest {
-                // As when these levels are opened later: the job can go on without the disk.
-                disk_lost = DiskLost::Accepted;
-            }
-            looked.extend(Looked::at_all(group, &plans, now..plans.len(), note.as_ref(), &config, holds, kept)?);
-            now = plans.len();
-        }
-        let known = going_on.newest.filter(|_| now < plans.len());
-        Looked::check_all(group, &mut looked, &config, disk_lost, known, note.as_ref())?;
-        let nearest = &looked[0];
-        let in_portion = stages_in_portion(group, nearest, &config)?;
-        // A new pool may need the memory of staged data. So all ranks complete that data before any rank makes a pool.
-        let (node, pool) = find_node(group, &config, same_id(group)?, !in_portion)?;
-        let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
-        let policy = if in_portion { policy.in_portion() } else { policy };
+        let looked = look_at_levels(group, &plans, note.as_ref(), &config, &going_on, carryover)?;
+        let (node, pool, policy) = find_pool(group, &looked[0], &config)?;
+        let (lineage, next_number) = next_numbers(group, &looked, note.as_ref(), &going_on)?;
 
-        let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
-        let noted = note.as_ref().map_or(0, NoteFile::lineage);
-        let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
-        let next_number = (highest(|found| found.number_max) + 1).max(going_on.next_number);
         let farthest = plans[plans.len() - 1].device.clone();
         let (mut whereabouts, mut later) = (None, None);
-        if now == plans.len() {
+        if looked.len() == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            // If this opening fails, the next one needs them too.
-            let (kept, past) = (carryover.kept.clone(), carryover.past.clone());
-            let carryover =
-                Carryover { before: carryover.before, kept, past, diary: None, holds_none: carryover.holds_none };
-            later = Some(LaterLevels { plans, from: now, note: note.take(), carryover });
+            let (from, note) = (looked.len(), note.take());
+            later = Some(LaterLevels { plans, from, note, carryover: carryover.for_later_levels() });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
@@ -186,58 +143,16 @@ impl SessionState {
         if let (Some(telling), Some(past)) = (&mut announcer.telling, carryover.past.clone()) {
             telling.take_over(past);
         }
-        let threads = threads_at_once(group.ranks_here());
-        let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start(threads)).collect())?;
-        let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
+
+        let mut resources = Resources::find(group, &config, &levels, pool, policy, lineage)?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let listener = later.as_ref().map_or_else(|| Listener::begin(group.rank(), &*farthest, lineage), |_| None);
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
-
-        let recorded = pool.as_ref().map(|pool| RankRecord::create(pool, group.rank() as u32));
-        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().location.device, lineage));
-        let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
-        let program = Program {
-            begun: None,
-            knows_failure: false,
-            regions: Regions::default(),
-            globals: Globals::default(),
-            heap: None,
-            notes: Notes::default(),
-            allocated: BTreeMap::new(),
-            laid_out_before: BTreeSet::new(),
-            steps: Arc::default(),
-            outputs: Outputs::of_space(&farthest.directory()),
-            due,
-            tracing: Tracing::new(&config, group.rank()),
-            divided: Divided::Unknown,
-            holds_copies: holds,
-            reading: Reading::default(),
-            shards: Default::default(),
-            passed_over: Vec::new(),
-            refused: None,
-            unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
-            config,
-        };
-        let mut changing = Changing::new(&program.config, group.rank());
-        let nearest = levels.nearest().location.kind;
-        Changing::speculate(&mut changing, &program.config, nearest, (group.rank(), group.size()));
-        let mut resources = Resources {
-            feeders,
-            io,
-            pool: pool.map(PoolInMaking::new),
-            pool_is_foreseen: false,
-            record,
-            policy,
-            changing,
-            snapshots: program.config.capture.is_snapshot().then(|| {
-                let Config { snapshot_bytes, capture, track, .. } = &program.config;
-                let (is_tracked, trusts) = (capture.is_incremental(), *track == Track::Pages);
-                Arc::new(Mutex::new(Snapshots::new(*snapshot_bytes, is_tracked, trusts, group.rank())))
-            }),
-            touching: Touching::default(),
-            touched: Vec::new(),
-        };
-        if !levels.iter().any(Level::has_any) {
+        let has_any = levels.iter().any(Level::has_any);
+        let mut program = Program::new(config, due, Outputs::of_space(&farthest.directory()), group.rank());
+        program.holds_copies = !carryover.holds_none;
+        program.restored.unread = program.config.start == Start::Restored && has_any;
+        if !has_any {
             // Nothing can be restored, so a checkpoint comes next.
             resources.begin_pool(&program.regions);
         }
@@ -246,23 +161,74 @@ impl SessionState {
             // Ranks from before the failure replace this by a longer time.
             recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
         }
-        let node = node as u32;
-        let report = None;
-        let open = Open {
+        Ok(Open {
             program,
             resources,
-            node,
+            node: node as u32,
             lineage,
             next_number,
             spares_left,
             announcer,
             levels,
             later,
-            report,
+            report: None,
             recovering,
-        };
-        Ok(open)
+        })
     }
+}
+
+/// Reads the levels that the job goes on from: all of `plans`, or only the first if ranks were lost and its memory has
+/// all that they need. Collective.
+fn look_at_levels(
+    group: &dyn Group,
+    plans: &[LevelPlan],
+    note: Option<&NoteFile>,
+    config: &Config,
+    going_on: &GoingOn,
+    carryover: &mut Carryover,
+) -> Result<Vec<Looked>> {
+    let holds = !carryover.holds_none;
+    // A recovery from the nodes' memory does not wait for storage: the other levels are opened later.
+    let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
+    let now = if is_from_memory { 1 } else { plans.len() };
+    let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut carryover.kept);
+    let mut looked = Looked::at_all(group, plans, 0..now, note, config, holds, kept.as_deref_mut())?;
+    let mut disk_lost = config.disk_lost;
+    // A revision that was being copied to another level may be whole only there.
+    if now < plans.len() && looked[0].newest() < going_on.newest.max(going_on.fed) {
+        if looked[0].newest().is_some() && looked[0].newest() >= going_on.newest {
+            // As when these levels are opened later: the job can go on without the disk.
+            disk_lost = DiskLost::Accepted;
+        }
+        looked.extend(Looked::at_all(group, plans, now..plans.len(), note, config, holds, kept)?);
+    }
+    let known = going_on.newest.filter(|_| looked.len() < plans.len());
+    Looked::check_all(group, &mut looked, config, disk_lost, known, note)?;
+    Ok(looked)
+}
+
+/// The lowest rank of this node, the node's pool, and the way into it, for a session whose nearest level is `nearest`.
+/// Collective.
+fn find_pool(group: &dyn Group, nearest: &Looked, config: &Config) -> Result<(usize, Option<Pool>, Policy)> {
+    let in_portion = stages_in_portion(group, nearest, config)?;
+    // A new pool may need the memory of staged data. So all ranks complete that data before any rank makes a pool.
+    let (node, pool) = find_node(group, config, same_id(group)?, !in_portion)?;
+    let policy = Policy::new(config, || find_threshold_together(group, &*nearest.wanted.device, config))?;
+    Ok((node, pool, if in_portion { policy.in_portion() } else { policy }))
+}
+
+/// The lineage and the number of the next revision: higher than all that the levels, the note and the job know.
+/// Collective.
+fn next_numbers(
+    group: &dyn Group,
+    looked: &[Looked],
+    note: Option<&NoteFile>,
+    going_on: &GoingOn,
+) -> Result<(Lineage, u64)> {
+    let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
+    let noted = note.map_or(0, NoteFile::lineage);
+    let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
+    Ok((lineage, (highest(|found| found.number_max) + 1).max(going_on.next_number)))
 }
 
 impl Open {
@@ -360,8 +326,4 @@ fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Conf
             Ok(found[0])
         }
     }
-}
-
-fn flush_every(config: &Config) -> Option<Duration> {
-    (config.stage == Stage::Node).then_some(config.flush_every)
 }

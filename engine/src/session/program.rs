@@ -24,19 +24,34 @@ pub(super) struct Program {
     /// The heap of the process, if this session saves it.
     pub(super) heap: Option<SavedHeap>,
     pub(super) notes: Notes,
-    /// Memory that the program got from Mainstay, by region name.
-    pub(super) allocated: BTreeMap<String, OwnMemory>,
-    /// Names in `allocated` from an earlier call of the layout. The next call may allocate them anew.
-    pub(super) laid_out_before: BTreeSet<String>,
+    pub(super) allocated: Allocated,
     /// Completed steps of a program that runs in steps (`run`).
     pub(super) steps: Arc<AtomicU64>,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) tracing: Option<Tracing>,
-    /// The division of the revision that this session began or restored last.
-    pub(super) divided: Divided,
     /// Whether this rank is to hold copies of other ranks' shards.
     pub(super) holds_copies: bool,
+    pub(super) restored: RestoredData,
+    /// The reason for which the next collective call does nothing. `None` if it may proceed.
+    pub(super) refused: Option<Error>,
+    pub(super) config: Config,
+}
+
+/// Memory that the program got from Mainstay.
+#[derive(Default)]
+pub(super) struct Allocated {
+    /// By region name.
+    pub(super) memory: BTreeMap<String, OwnMemory>,
+    /// Names in `memory` from an earlier call of the layout. The next call may allocate them anew.
+    pub(super) laid_out_before: BTreeSet<String>,
+}
+
+/// The data that the program has read from earlier revisions, or may read.
+#[derive(Default)]
+pub(super) struct RestoredData {
+    /// The division of the revision that this session began or restored last.
+    pub(super) divided: Divided,
     pub(super) reading: Reading,
     /// Shards that the program may read until the next checkpoint begins; none before a restore.
     pub(super) shards: Shards,
@@ -45,12 +60,30 @@ pub(super) struct Program {
     pub(super) passed_over: Vec<PassedOver>,
     /// Whether earlier jobs left revisions that this session has not read, and so may not remove.
     pub(super) unread: bool,
-    /// The reason for which the next collective call does nothing. `None` if it may proceed.
-    pub(super) refused: Option<Error>,
-    pub(super) config: Config,
 }
 
 impl Program {
+    /// A program on rank `rank` that has declared nothing yet.
+    pub(super) fn new(config: Config, due: Due, outputs: Outputs, rank: usize) -> Program {
+        Program {
+            begun: None,
+            knows_failure: false,
+            regions: Regions::default(),
+            globals: Globals::default(),
+            heap: None,
+            notes: Notes::default(),
+            allocated: Allocated::default(),
+            steps: Arc::default(),
+            outputs,
+            due,
+            tracing: Tracing::new(&config, rank),
+            holds_copies: true,
+            restored: RestoredData::default(),
+            refused: None,
+            config,
+        }
+    }
+
     /// The program's state, for `call` to change. Refused between `begin` and `checkpoint`, because the checkpoint has
     /// its items already.
     pub(super) fn not_begun(&mut self, call: &str) -> Result<&mut Program> {
@@ -63,7 +96,7 @@ impl Program {
 
     /// The division of the state from which the job goes on, as far as this rank knows.
     pub(super) fn divided(&self) -> Divided {
-        match self.divided {
+        match self.restored.divided {
             // During the first calls of `protect`, or between two calls, some regions may be missing.
             Divided::Unknown if !self.regions.all().is_empty() => self.regions.divided(),
             known => known,

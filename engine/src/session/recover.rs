@@ -154,9 +154,9 @@ impl SessionState {
 impl Program {
     /// Takes over the program's state from the session `before` the failure.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, globals, heap, notes, allocated, steps, outputs, due, divided, passed_over, .. } =
-            before;
-        (self.divided, self.passed_over, self.allocated, self.steps) = (divided, passed_over, allocated, steps);
+        let Program { regions, globals, heap, notes, allocated, steps, outputs, due, restored, .. } = before;
+        (self.restored.divided, self.restored.passed_over) = (restored.divided, restored.passed_over);
+        (self.allocated.memory, self.steps) = (allocated.memory, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         self.heap = heap;
         // A raised signal still waits for its checkpoint.

@@ -10,15 +10,17 @@ use super::{
 };
 use crate::{
     capture::{Late, Region, Regions, Size, is_of_heap},
+    config::{Config, Stage, Track},
     error::{Error, Result},
     feed::{Feeder, Source},
-    ground::lock,
+    ground::{lock, threads_at_once},
+    group::{Group, agree},
     place::{Intent, IoThreads, Shard, Site},
-    pool::RankRecord,
+    pool::{Pool, RankRecord},
     salvage::complete_dead,
     space::{
         Portion,
-        format::{BLOCK_BYTES, PhaseRecord},
+        format::{BLOCK_BYTES, Lineage, PhaseRecord},
     },
     stage::{IN_PORTION_BYTES, Outlet, Policy, PoolInMaking, Snapshots, Staging, StagingTools, TouchOrder, Touching},
 };
@@ -47,6 +49,43 @@ pub(super) struct Resources {
 }
 
 impl Resources {
+    /// The resources of a new session: threads for its `levels`, the node's `pool` with a record of this rank, and the
+    /// trackers that `config` asks for. Collective.
+    pub(super) fn find(
+        group: &dyn Group,
+        config: &Config,
+        levels: &Levels,
+        pool: Option<Pool>,
+        policy: Policy,
+        lineage: Lineage,
+    ) -> Result<Resources> {
+        let threads = threads_at_once(group.ranks_here());
+        let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start(threads)).collect())?;
+        let flush_every = (config.stage == Stage::Node).then_some(config.flush_every);
+        let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every))?;
+        let recorded = pool.as_ref().map(|pool| RankRecord::create(pool, group.rank() as u32));
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().location.device, lineage));
+        let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
+        let mut changing = Changing::new(config, group.rank());
+        Changing::speculate(&mut changing, config, levels.nearest().location.kind, (group.rank(), group.size()));
+        let snapshots = config.capture.is_snapshot().then(|| {
+            let (is_tracked, trusts) = (config.capture.is_incremental(), config.track == Track::Pages);
+            Arc::new(Mutex::new(Snapshots::new(config.snapshot_bytes, is_tracked, trusts, group.rank())))
+        });
+        Ok(Resources {
+            feeders,
+            io,
+            pool: pool.map(PoolInMaking::new),
+            pool_is_foreseen: false,
+            record,
+            policy,
+            touching: Touching::default(),
+            changing,
+            snapshots,
+            touched: Vec::new(),
+        })
+    }
+
     /// The pool, if this rank's shard goes through it.
     fn used_pool(&mut self) -> Option<&mut PoolInMaking> {
         self.pool.as_mut().filter(|_| !self.policy.is_in_portion())
@@ -204,11 +243,7 @@ impl Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::Config,
-        pool::{Pool, Shape},
-        space::draw_id,
-    };
+    use crate::{pool::Shape, space::draw_id};
 
     /// Data staged in memory was hashed up to 20 ms late, because the last rank to finish copying woke no thread.
     #[test]

@@ -99,8 +99,8 @@ impl SessionState {
     fn restore_one_of(&mut self, revision: Option<u64>, ready: Result<()>) -> Result<Option<Restored>> {
         let begun = Instant::now();
         let entry = self.enter_ready(Call::Restore, ready)?;
-        self.program.reading = Reading::default();
-        self.program.shards = Default::default();
+        self.program.restored.reading = Reading::default();
+        self.program.restored.shards = Default::default();
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         refuse_shared(self.epoch.group.with(&entry), &mut self.program.outputs)?;
         let mut tried = self.try_newest(&entry, revision);
@@ -119,18 +119,18 @@ impl SessionState {
         let saved_at = came.as_ref().map(|(chosen, back)| self.levels.step_of(chosen, back, group.rank()));
         self.program.due.go_back_to(group, saved_at)?;
         let Some((chosen, back)) = came else {
-            self.program.reading = Reading::Nothing;
+            self.program.restored.reading = Reading::Nothing;
             self.remark_nothing_left(skipped, found.has_damage());
             // A new job learns before its first step if it cannot save.
             self.make_ahead(&entry)?;
             return Ok(None);
         };
         let revision = chosen.complete;
-        self.program.shards = Shards::find(&self.levels, &chosen, back.seen);
+        self.program.restored.shards = Shards::find(&self.levels, &chosen, back.seen);
         // The restored revision is kept. Revisions that were passed over are kept no longer, nor are revisions newer
         // than the requested one.
         self.levels.go_back_to(&found, &chosen);
-        self.program.divided = self.program.regions.divided();
+        self.program.restored.divided = self.program.regions.divided();
         let level = self.levels.at(chosen.level);
         let mut saved_unix_ns = None;
         if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
@@ -151,7 +151,7 @@ impl SessionState {
         }
         let notes =
             back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
-        self.program.reading = back.reading;
+        self.program.restored.reading = back.reading;
         let skipped = skipped.into_what();
         if let Some(telling) = &mut self.announcer.telling {
             telling.has_lost(&skipped);
@@ -192,7 +192,7 @@ impl SessionState {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
         self.program.share_passed_over(group)?;
-        let damaged = self.levels.pass_over(&mut found, &self.program.passed_over)?;
+        let damaged = self.levels.pass_over(&mut found, &self.program.restored.passed_over)?;
         if self.later.is_some() {
             found.all.truncate(1);
         }
@@ -239,11 +239,11 @@ impl SessionState {
 impl Program {
     /// Shares the damage that the program found. A rank that replaces a lost one knows none of it. Collective.
     pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
-        let told = gather(group, &self.passed_over)?;
-        self.passed_over.clear();
+        let told = gather(group, &self.restored.passed_over)?;
+        self.restored.passed_over.clear();
         for (of, what) in told.into_iter().flatten() {
-            if !self.passed_over.iter().any(|(known, _)| *known == of) {
-                self.passed_over.push((of, what));
+            if !self.restored.passed_over.iter().any(|(known, _)| *known == of) {
+                self.restored.passed_over.push((of, what));
             }
         }
         Ok(())

@@ -123,7 +123,7 @@ fn begin<S: AsMut<Session>, E: Failing>(
 ) -> std::result::Result<(Arc<AtomicU64>, Option<Restored>), E> {
     session.as_mut().ours()?.begin_layout(again)?;
     let laid_out = layout(session);
-    session.as_mut().ours()?.program.laid_out_before.clear();
+    session.as_mut().ours()?.program.allocated.laid_out_before.clear();
     laid_out?;
     let session = session.as_mut();
     let steps = session.ours()?.program.steps.clone();

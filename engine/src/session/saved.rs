@@ -14,7 +14,7 @@ impl SessionState {
         let (entry, mut found) = self.look(Call::Saved, revision)?;
         let group = self.epoch.group.with(&entry);
         self.program.share_passed_over(group)?;
-        self.levels.pass_over(&mut found, &self.program.passed_over)?;
+        self.levels.pass_over(&mut found, &self.program.restored.passed_over)?;
         let program = &self.program;
         let read = |level: &Level, candidate: &Complete| level.saved(group, program, candidate, name);
         let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;

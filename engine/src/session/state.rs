@@ -52,12 +52,12 @@ impl SessionState {
 
     pub(super) fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         check_name(name)?;
-        if self.program.laid_out_before.contains(name) {
+        if self.program.allocated.laid_out_before.contains(name) {
             self.check_free(name)?;
             self.free(name)?;
         }
         let Program { regions, allocated, notes, .. } = self.program.not_begun("alloc")?;
-        if allocated.contains_key(name) {
+        if allocated.memory.contains_key(name) {
             let why = "it has memory already; free that first, or take another name";
             return Err(Error::argument(format!("region {name:?}"), why));
         }
@@ -69,26 +69,26 @@ impl SessionState {
             let Note { name, value } = note_of_program();
             notes.set(&name, &value)?;
         }
-        allocated.insert(name.to_owned(), memory.clone());
+        allocated.memory.insert(name.to_owned(), memory.clone());
         Ok(memory)
     }
 
     pub(super) fn free(&mut self, name: &str) -> Result<()> {
         let program = self.program.not_begun("free")?;
-        if !program.allocated.contains_key(name) {
+        if !program.allocated.memory.contains_key(name) {
             let why = "has no memory that was allocated for it; free what was allocated, once".to_owned();
             return Err(Error::RegionMissing { name: name.to_owned(), why });
         }
         if program.regions.has(name) {
             self.unprotect(name)?;
         }
-        self.program.allocated.remove(name);
-        self.program.laid_out_before.remove(name);
+        self.program.allocated.memory.remove(name);
+        self.program.allocated.laid_out_before.remove(name);
         Ok(())
     }
 
     pub(super) fn check_free(&self, name: &str) -> Result<()> {
-        let Some(memory) = self.program.allocated.get(name) else { return Ok(()) };
+        let Some(memory) = self.program.allocated.memory.get(name) else { return Ok(()) };
         self.program.regions.name_in(&memory.range(), name).map_or(Ok(()), |other| {
             let why = format!("{other:?} is protected in its memory; unprotect that first");
             Err(Error::argument(format!("region {name:?}"), why))
@@ -111,7 +111,7 @@ impl SessionState {
     pub(super) fn begin_layout(&mut self, again: bool) -> Result<()> {
         self.unprotect_all()?;
         if again {
-            self.program.laid_out_before = self.program.allocated.keys().cloned().collect();
+            self.program.allocated.laid_out_before = self.program.allocated.memory.keys().cloned().collect();
         }
         Ok(())
     }
