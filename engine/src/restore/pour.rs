@@ -78,16 +78,7 @@ pub(crate) fn pour_blocks(
     wanted: &[Range<u64>],
     sink: &(dyn Fn(u64, &[u8]) + Sync),
 ) -> Result<()> {
-    let mut of_runs = Vec::with_capacity(runs.len());
-    for (index, run) in runs.iter().enumerate() {
-        let all = blocks_of(run);
-        let first = wanted.partition_point(|range| range.end <= all.start);
-        let inside = wanted[first..].iter().take_while(|range| range.start < all.end);
-        let inside: Vec<_> = inside.map(|range| range.start.max(all.start)..range.end.min(all.end)).collect();
-        if !inside.is_empty() {
-            of_runs.push((index, inside));
-        }
-    }
+    let of_runs = wanted_of_runs(runs, wanted);
     let indices: Vec<usize> = of_runs.iter().map(|(index, _)| *index).collect();
     let mut first = rows.first(portion, runs, &indices)?.into_iter().peekable();
     let mut read = Vec::with_capacity(of_runs.len());
@@ -152,6 +143,21 @@ pub(crate) fn pour_blocks(
         }
     });
     failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// The runs with wanted blocks, by index, and the wanted blocks of each.
+fn wanted_of_runs(runs: &[Run], wanted: &[Range<u64>]) -> Vec<(usize, Vec<Range<u64>>)> {
+    let mut of_runs = Vec::with_capacity(runs.len());
+    for (index, run) in runs.iter().enumerate() {
+        let all = blocks_of(run);
+        let first = wanted.partition_point(|range| range.end <= all.start);
+        let inside = wanted[first..].iter().take_while(|range| range.start < all.end);
+        let inside: Vec<_> = inside.map(|range| range.start.max(all.start)..range.end.min(all.end)).collect();
+        if !inside.is_empty() {
+            of_runs.push((index, inside));
+        }
+    }
+    of_runs
 }
 
 /// The number of threads. Reads of a shard in frames count as short.

@@ -82,6 +82,12 @@ pub(super) struct PlannedShard {
     pub(super) room: Option<RoomBeside>,
 }
 
+impl PlannedShard {
+    fn new(base: Arc<Base>, plan: Plan, of: Option<(RevisionKey, [u8; 16])>) -> PlannedShard {
+        PlannedShard { base, plan, early: Vec::new(), without: None, of, room: None }
+    }
+}
+
 /// Room for a shard, and the state of the portion when it was found.
 pub(super) struct RoomBeside {
     /// A new ledger takes its place if a layout is made or mended.
@@ -242,14 +248,7 @@ impl Changing {
             lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
-            return Ok(plan.map(|plan| PlannedShard {
-                base,
-                plan,
-                early: Vec::new(),
-                without: None,
-                of: None,
-                room: None,
-            }));
+            return Ok(plan.map(|plan| PlannedShard::new(base, plan, None)));
         };
         let (found, early) = {
             let mut way = lock(&self.way);
@@ -262,10 +261,7 @@ impl Changing {
         let is_audited = self.is_audited(number);
         if fills_later && self.outlines() && !is_audited {
             let outline = Plan::outline(regions, &base, &found, whole, small_below);
-            let base = base.clone();
-            let of = Some((key, layout));
-            let planned =
-                outline.map(|plan| PlannedShard { base, plan, early: Vec::new(), without: None, of, room: None });
+            let planned = outline.map(|plan| PlannedShard::new(base.clone(), plan, Some((key, layout))));
             let found =
                 planned.and_then(|planned| level.with_room(planned, whole, &level.complete_with(before, ranks)));
             if found.is_some() {
@@ -277,7 +273,7 @@ impl Changing {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
                 let of = (!plan.shared.is_empty()).then_some((key, layout));
-                PlannedShard { base, plan, early: Vec::new(), without: None, of, room: None }
+                PlannedShard::new(base, plan, of)
             })
         };
         let Some(early) = early else {

@@ -12,7 +12,7 @@ use crate::{
     ground::unix_ns,
     restore::{Seen, Sight, find},
     space::{
-        HoldsRead, LOCK_FILE, Portion, contradictions,
+        HoldsRead, LOCK_FILE, LayoutFile, Portion, contradictions,
         format::{HoldAnswer, Lineage, Slot},
         is_layout, list, open_layout,
     },
@@ -50,26 +50,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
         return Err(Error::NotASpace { path: device.path(), why: why_none(&device.directory()) });
     }
     let in_use = in_use(device, &names)?;
-    let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
-    for name in names.into_iter().filter(|name| is_layout(name)) {
-        match open_layout(device, name, Access::Read) {
-            Ok(layout) => match layout.told_if_foreign(device) {
-                Some(told) => damage.push(told),
-                None => layouts.push(layout),
-            },
-            Err(error) if is_missing(&error) => changed = true,
-            Err(Error::Damaged { what }) => damage.extend(what),
-            Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    match foreign {
-        Some(error) if layouts.is_empty() && damage.is_empty() => return Err(error),
-        other => damage.extend(other.map(|error| error.to_string())),
-    }
-    layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
-    damage.extend(contradictions(&layouts));
-
+    let (layouts, mut damage, mut changed) = open_layouts(device, names)?;
     let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
     let (mut clean, mut sight, mut read, mut holds) = (true, Sight::default(), Vec::new(), Vec::new());
     let (mut lineage, mut ledgers, mut seen) = (None, Vec::new(), Vec::new());
@@ -133,6 +114,30 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     survey.judge(&holds, lineage);
     survey.look_at_portions(ledgers);
     Ok((survey, changed))
+}
+
+/// The layouts, the oldest first, with their damage, and whether a file was removed meanwhile.
+fn open_layouts(device: &dyn Device, names: Vec<String>) -> Result<(Vec<LayoutFile>, Vec<String>, bool)> {
+    let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
+    for name in names.into_iter().filter(|name| is_layout(name)) {
+        match open_layout(device, name, Access::Read) {
+            Ok(layout) => match layout.told_if_foreign(device) {
+                Some(told) => damage.push(told),
+                None => layouts.push(layout),
+            },
+            Err(error) if is_missing(&error) => changed = true,
+            Err(Error::Damaged { what }) => damage.extend(what),
+            Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match foreign {
+        Some(error) if layouts.is_empty() && damage.is_empty() => return Err(error),
+        other => damage.extend(other.map(|error| error.to_string())),
+    }
+    layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
+    damage.extend(contradictions(&layouts));
+    Ok((layouts, damage, changed))
 }
 
 type Read<T> = std::result::Result<T, Vec<String>>;

@@ -114,10 +114,14 @@ struct Live {
     told: Speculation,
     /// The reason why nothing more is saved early, if it is not the gate.
     off: EarlyOff,
-    /// The outcome of the last interval.
-    last: SavedEarly,
+    last: LastInterval,
+}
+
+#[derive(Debug, Default)]
+struct LastInterval {
+    outcome: SavedEarly,
     /// Number of saved blocks when it ended.
-    saved_before: u64,
+    saved: u64,
 }
 
 #[derive(Debug)]
@@ -159,8 +163,7 @@ impl Early {
             has_ended: false,
             told: Speculation::default(),
             off: EarlyOff::No,
-            last: SavedEarly::default(),
-            saved_before: 0,
+            last: LastInterval::default(),
         };
         let trusts_pages = config.track == Track::Pages;
         let shared = Shared { way, live: Mutex::new(live), changed: Condvar::new(), memory, trusts_pages, rank };
@@ -280,7 +283,7 @@ impl Early {
 
     /// The outcome of the last interval.
     pub(super) fn last(&self) -> SavedEarly {
-        lock(&self.shared.live).last
+        lock(&self.shared.live).last.outcome
     }
 
     /// The statistics up to now.
@@ -455,13 +458,13 @@ impl Live {
 
     fn end_interval(&mut self, early: u64, rank: usize) {
         let Blocks { dirty, wasted, .. } = self.blocks;
-        let (saved, is_open) = (self.told.saved - self.saved_before, self.gate.is_open());
+        let (saved, is_open) = (self.told.saved - self.last.saved, self.gate.is_open());
         let off = match self.off {
             EarlyOff::No if !is_open => EarlyOff::InVain,
             EarlyOff::No if self.is_full => EarlyOff::NoRoom,
             off => off,
         };
-        (self.last, self.saved_before) = (SavedEarly { dirty, early, saved, wasted, off }, self.told.saved);
+        self.last = LastInterval { outcome: SavedEarly { dirty, early, saved, wasted, off }, saved: self.told.saved };
         self.told.dirty += dirty;
         self.told.early += early;
         self.told.wasted += wasted;

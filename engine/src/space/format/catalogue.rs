@@ -37,6 +37,13 @@ struct EntryRecord {
     manifest_hash: Hash,
     meta_at: U64,
     meta_bytes: U64,
+    phases: PhasesRecord,
+    reserved_2: [u8; 64],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct PhasesRecord {
     t1_unix_ns: U64,
     communication_ns: U64,
     buffer_wait_ns: U64,
@@ -48,7 +55,6 @@ struct EntryRecord {
     writes: U64,
     resume_ns: U64,
     step: U64,
-    reserved_2: [u8; 64],
 }
 
 const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueRecord>() == 16);
@@ -81,6 +87,38 @@ pub struct PhaseRecord {
 }
 
 impl PhaseRecord {
+    fn record(&self) -> PhasesRecord {
+        PhasesRecord {
+            t1_unix_ns: self.t1_unix_ns.into(),
+            communication_ns: self.communication_ns.into(),
+            buffer_wait_ns: self.buffer_wait_ns.into(),
+            copy_ns: self.copy_ns.into(),
+            perceived_ns: self.perceived_ns.into(),
+            durable_ns: self.durable_ns.into(),
+            written_bytes: self.written_bytes.into(),
+            chunks: self.chunks.into(),
+            writes: self.writes.into(),
+            resume_ns: self.resume_ns.into(),
+            step: self.step.into(),
+        }
+    }
+
+    fn of(record: &PhasesRecord) -> PhaseRecord {
+        PhaseRecord {
+            t1_unix_ns: record.t1_unix_ns.get(),
+            step: record.step.get(),
+            communication_ns: record.communication_ns.get(),
+            buffer_wait_ns: record.buffer_wait_ns.get(),
+            copy_ns: record.copy_ns.get(),
+            perceived_ns: record.perceived_ns.get(),
+            durable_ns: record.durable_ns.get(),
+            written_bytes: record.written_bytes.get(),
+            chunks: record.chunks.get(),
+            writes: record.writes.get(),
+            resume_ns: record.resume_ns.get(),
+        }
+    }
+
     pub fn other_ns(&self) -> u64 {
         let named = [self.communication_ns, self.buffer_wait_ns, self.copy_ns, self.resume_ns];
         named.iter().fold(self.perceived_ns, |rest, phase| rest.saturating_sub(*phase))
@@ -162,7 +200,6 @@ impl Catalogue {
 
 impl Entry {
     fn record(&self) -> EntryRecord {
-        let p = &self.phases;
         EntryRecord {
             lineage: self.lineage.number.into(),
             lineage_id: self.lineage.id,
@@ -177,17 +214,7 @@ impl Entry {
             manifest_hash: self.manifest_hash,
             meta_at: self.meta_at.into(),
             meta_bytes: self.meta_bytes.into(),
-            t1_unix_ns: p.t1_unix_ns.into(),
-            communication_ns: p.communication_ns.into(),
-            buffer_wait_ns: p.buffer_wait_ns.into(),
-            copy_ns: p.copy_ns.into(),
-            perceived_ns: p.perceived_ns.into(),
-            durable_ns: p.durable_ns.into(),
-            written_bytes: p.written_bytes.into(),
-            chunks: p.chunks.into(),
-            writes: p.writes.into(),
-            resume_ns: p.resume_ns.into(),
-            step: p.step.into(),
+            phases: self.phases.record(),
             reserved_2: [0; 64],
         }
     }
@@ -204,19 +231,7 @@ impl Entry {
             manifest_hash: r.manifest_hash,
             meta_at: r.meta_at.get(),
             meta_bytes: r.meta_bytes.get(),
-            phases: PhaseRecord {
-                t1_unix_ns: r.t1_unix_ns.get(),
-                step: r.step.get(),
-                communication_ns: r.communication_ns.get(),
-                buffer_wait_ns: r.buffer_wait_ns.get(),
-                copy_ns: r.copy_ns.get(),
-                perceived_ns: r.perceived_ns.get(),
-                durable_ns: r.durable_ns.get(),
-                written_bytes: r.written_bytes.get(),
-                chunks: r.chunks.get(),
-                writes: r.writes.get(),
-                resume_ns: r.resume_ns.get(),
-            },
+            phases: PhaseRecord::of(&r.phases),
         };
         if entry.number > NUMBER_MAX || entry.lineage.number > NUMBER_MAX {
             return damaged(format!("revision {} has impossible numbers", entry.number));

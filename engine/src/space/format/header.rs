@@ -19,11 +19,7 @@ const SIZED: u32 = 1;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct HeaderRecord {
-    magic: [u8; 8],
-    version: U32,
-    features_required: U32,
-    features_optional: U32,
-    block_bytes: U32,
+    format: FormatRecord,
     layout_id: [u8; 16],
     layout_number: U64,
     ranks: U32,
@@ -37,6 +33,17 @@ struct HeaderRecord {
     space_id: [u8; 16],
     reserved: [u8; 3952],
     hash: Hash,
+}
+
+/// The magic number, the version and the hash of a header have the same places in all versions.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FormatRecord {
+    magic: [u8; 8],
+    version: U32,
+    features_required: U32,
+    features_optional: U32,
+    block_bytes: U32,
 }
 
 const _: () = assert!(size_of::<HeaderRecord>() == BLOCK);
@@ -102,11 +109,13 @@ impl Header {
             record.copy_from_slice(portion.as_bytes());
         }
         let record = HeaderRecord {
-            magic: MAGIC,
-            version: VERSION.into(),
-            features_required: 0.into(),
-            features_optional: (if self.is_sized { SIZED } else { 0 }).into(),
-            block_bytes: (BLOCK as u32).into(),
+            format: FormatRecord {
+                magic: MAGIC,
+                version: VERSION.into(),
+                features_required: 0.into(),
+                features_optional: (if self.is_sized { SIZED } else { 0 }).into(),
+                block_bytes: (BLOCK as u32).into(),
+            },
             layout_id: self.layout_id,
             layout_number: self.layout_number.into(),
             ranks: self.ranks.into(),
@@ -149,7 +158,7 @@ impl Header {
             file_bytes: record.file_bytes.get(),
             created_unix_ns: record.created_unix_ns.get(),
             space_id: record.space_id,
-            is_sized: record.features_optional.get() & SIZED != 0,
+            is_sized: record.format.features_optional.get() & SIZED != 0,
             portions: records
                 .iter()
                 .map(|p| PortionPlace { rank: p.rank.get(), at: p.at.get(), bytes: p.bytes.get() })
@@ -197,11 +206,11 @@ impl Header {
 
 fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
     let record: &HeaderRecord = zerocopy::transmute_ref!(block);
-    if record.magic != MAGIC {
+    if record.format.magic != MAGIC {
         return Err(Refusal::Foreign("it does not begin as a layout does".into()));
     }
     // The version and the seal have the same place in all versions.
-    let (found, whole) = (record.version.get(), is_sealed(block));
+    let (found, whole) = (record.format.version.get(), is_sealed(block));
     if found > VERSION {
         let hint = if whole {
             "use a newer Mainstay"
@@ -213,14 +222,14 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
     if !whole {
         return damaged("the checksum of the header does not match");
     }
-    if record.features_required.get() != 0 {
+    if record.format.features_required.get() != 0 {
         let hint = format!(
             "it needs features {:#x} that this build lacks; use a newer Mainstay",
-            record.features_required.get()
+            record.format.features_required.get()
         );
         return Err(Refusal::Newer { found, known: VERSION, hint });
     }
-    if found == 0 || record.block_bytes.get() != BLOCK as u32 || record.portions.get() > PORTIONS_MAX {
+    if found == 0 || record.format.block_bytes.get() != BLOCK as u32 || record.portions.get() > PORTIONS_MAX {
         return damaged("the header has impossible values");
     }
     Ok(record)

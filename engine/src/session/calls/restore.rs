@@ -1,0 +1,130 @@
+//! Calls that bring data back: regions, streams, shards and buffers.
+
+use crate::{
+    error::{Error, Result},
+    session::{Got, Restored, Session, ShardItems, ShardsHere},
+    space::format::Item,
+};
+
+impl Session {
+    /// Fills the protected regions with the newest complete revision that can be read whole, the same on all ranks.
+    /// `None` if the space holds none. Collective.
+    ///
+    /// All ranks together pass over a revision that is damaged, or that a device cannot read even after several tries;
+    /// `skipped` lists it. If no revision is left, that is an error, of the kind `Io` if nothing was damaged, and the
+    /// regions are undefined. They are also undefined if the group fails, if a rank runs out of files or memory, or if
+    /// the root of the new lineage, which comes last, cannot be written. These errors are found before anything is
+    /// filled: regions that do not fit, another number of ranks, a shard out of sight, a conflict of lineages.
+    pub fn restore(&mut self) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        let restored = inner.reading(|inner| inner.restore(None));
+        inner.tick().and(restored)
+    }
+
+    /// As `restore`, but only from the revision with this number. The program goes on from there. Newer revisions are
+    /// no longer kept from the next checkpoint on, except held ones. `RevisionMissing` on all ranks if it is not there
+    /// whole, before anything is filled. Collective, with the same number on all ranks.
+    pub fn restore_revision(&mut self, revision: u64) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        let restored = inner.reading(|inner| inner.restore(Some(revision)));
+        inner.tick().and(restored)
+    }
+
+    /// Reads and verifies bytes of the stream `name` in the revision of the last `restore`. Returns the number of bytes
+    /// read, fewer than requested only at the end of the stream. Possible until the next checkpoint begins. Local.
+    pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.ours()?.program.restored.reading.read(name, offset, into)
+    }
+
+    /// The streams of this rank in the revision of the last `restore`: names and bytes.
+    pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
+        self.ours()?.program.restored.reading.streams()
+    }
+
+    /// The length of the stream `name`, as `streams` lists it.
+    pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
+        self.ours()?.program.restored.reading.stream_bytes(name)
+    }
+
+    /// The number of shards in the revision of the last `restore`, and the shards that `read_shard` can read on this
+    /// rank without a message. These are the shards in the memory of its node, its own and its copies, or all shards in
+    /// files that it sees. If the number of ranks is the same and the level has no copies, only its own shard. Empty
+    /// before a restore, and once a checkpoint has begun. Local.
+    pub fn shards(&mut self) -> Result<ShardsHere> {
+        Ok(self.ours()?.program.restored.shards.here())
+    }
+
+    /// Brings the shards `wanted` of the revision of the last `restore` to this rank, for any number of ranks that
+    /// saved it. Shards that are only on other nodes are sent into memory of this rank. On a level with copies, a whole
+    /// copy is taken. From then on `shard` knows all shards; with an empty `wanted` the call does only that.
+    /// Collective, with the wishes of each rank; in force until the next checkpoint begins.
+    ///
+    /// `InvalidArgument`: nothing was restored, a checkpoint has begun since, or there is no such shard. `Damaged`: no
+    /// copy of a shard is whole. `OutOfSight`: a shard is only on other nodes, and the ranks cannot exchange shards.
+    pub fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
+        self.ours()?.bring_shards(wanted)
+    }
+
+    /// The contents of the shard that rank number `shard` saved in the revision of the last `restore`. Works for a
+    /// shard that `shards` lists, and for any after `bring_shards`. Possible until the next checkpoint begins. Local.
+    pub fn shard(&mut self, shard: u32) -> Result<ShardItems> {
+        self.ours()?.program.restored.shards.items(shard)
+    }
+
+    /// Reads and verifies bytes of the item `name`, a region or a stream, in the shard that rank number `shard` saved
+    /// in the revision of the last `restore`. Returns the number of bytes read, fewer than requested only at the item's
+    /// end. `InvalidArgument`: `shards` does not list the shard; `bring_shards` brings it. Possible until the next
+    /// checkpoint begins. Local.
+    pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.ours()?.program.restored.shards.read(shard, name, offset, into)
+    }
+
+    /// The length of an item, as `read_shard` reads it.
+    pub fn shard_item_bytes(&mut self, shard: u32, name: &str) -> Result<u64> {
+        self.ours()?.program.restored.shards.bytes(shard, name)
+    }
+
+    /// Makes restores take another revision than the last `restore` did, or the same one from a farther level. For a
+    /// layer on this session that has read the shards, and found the damage listed in `what`. All ranks call it alike,
+    /// and restore again; the result of that lists the damage. `InvalidArgument`: nothing was restored, or a checkpoint
+    /// has begun since. Local.
+    pub fn pass_over(&mut self, what: Vec<String>) -> Result<()> {
+        let program = &mut self.ours()?.program;
+        let Some(of) = program.restored.shards.of() else {
+            let why = "nothing was restored, or a checkpoint has begun since; call it between the two";
+            return Err(Error::argument("pass_over", why));
+        };
+        program.restored.passed_over.push((of, what));
+        Ok(())
+    }
+
+    /// Fills the beginning of `into` with the bytes that this rank saved under `name`, a region or a stream, in
+    /// `revision`. Without a number, the ranks together try the newest revision first and then older ones, as in
+    /// `restore`. `None` if nothing was saved yet. Every block of the shard is verified. If the last revision failed,
+    /// or a rank left it unfinished, the call returns that error instead, once: call it again. Collective.
+    ///
+    /// Nothing else changes: later checkpoints go on as without the call. These errors come before anything is filled:
+    /// too little room on any rank, a name that was not saved, a revision that is not there, another number of ranks.
+    /// After any other error `into` is undefined.
+    pub fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
+        self.ours()?.reading(|inner| inner.get(revision, name, into))
+    }
+
+    /// The number of bytes that `get` would fill on this rank, if nothing is damaged. Collective.
+    pub fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
+        self.ours()?.reading(|inner| inner.get_bytes(revision, name))
+    }
+
+    /// The item that this rank saved under `name`: its type, shape and size. With them you can protect memory of that
+    /// size before the restore. The item comes from the revision that `restore` tries first, or from the revision of
+    /// this number. `None`: there is no revision, or it has no such item. If another number of ranks saved the
+    /// revision, the item is that of the first shard that has one. Collective: all ranks call it equally often, and
+    /// each may give another name.
+    ///
+    /// Only `restore` verifies blocks. If it finds the newest revision damaged, it goes back to an older one, which may
+    /// have other sizes. Regions of `follow_resizing` get the older size; for all others the restore fails. Then ask
+    /// for the older revision here, protect that size, and call `restore_revision`.
+    pub fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {
+        self.ours()?.reading(|inner| inner.saved(revision, name))
+    }
+}
