@@ -2,7 +2,7 @@
 
 use super::{
     chosen::Chosen,
-    damage::{Damage, split_damage},
+    damage::{Damage, Unreadable, intact},
     entry::Call,
     fetch::Search,
     levels::Levels,
@@ -56,9 +56,12 @@ impl SessionState {
             return agree(group, lacking.first().map_or(Ok(()), lacks));
         }
         let mut search = Search::begin(group, &self.levels, &chosen)?;
-        match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
+        match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking) {
             Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
-            Err(damage) => return Err(damage.nothing_left(self.levels.at(chosen.level).location.device.path())),
+            Err(Unreadable::Damage(damage)) => {
+                return Err(damage.nothing_left(self.levels.at(chosen.level).location.device.path()));
+            }
+            Err(Unreadable::Error(error)) => return Err(error),
         }
         Ok(())
     }
@@ -75,7 +78,7 @@ impl Levels {
             self.at(index).each_ledger(|ledger| {
                 for kept in ledger.found().into_iter().filter(|kept| kept.key() == complete.key) {
                     let portion = ledger.portion();
-                    match split_damage(portion.read_manifest(&kept.entry)) {
+                    match intact(portion.read_manifest(&kept.entry)) {
                         Ok(Ok(manifest)) => {
                             mine.push((index, portion.layout_id(), SavedShard::of(&kept.entry, &manifest)));
                         }

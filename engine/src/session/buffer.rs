@@ -82,7 +82,8 @@ impl SessionState {
                 Err(_) => Ok(0),
             };
             let bytes = agree(group, bytes)?;
-            Ok(pour_together(group, &portion, &manifest, None)?.map(|()| bytes))
+            pour_together(group, &portion, &manifest, None)?;
+            Ok(bytes)
         })?;
         Ok(came.map(|(_, bytes)| bytes))
     }
@@ -142,7 +143,7 @@ impl Level {
     }
 
     /// Fills `into` with this rank's part of `candidate`, and returns the number of bytes.
-    fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
+    fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Attempted<u64> {
         self.check_ranks(group, candidate)?;
         let (portion, manifest) = self.read_shard(group, candidate)?;
         let room = match &manifest {
@@ -151,8 +152,8 @@ impl Level {
         };
         let room = agree(group, room)?;
         let targets = room.as_ref().map(|(item, region)| Targets::of(item, region));
-        let poured = pour_together(group, &portion, &manifest, targets.as_ref())?;
-        Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
+        pour_together(group, &portion, &manifest, targets.as_ref())?;
+        Ok(room.map_or(0, |(item, _)| item.bytes))
     }
 }
 

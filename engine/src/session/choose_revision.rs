@@ -6,7 +6,7 @@
 use super::{
     chosen::{Chosen, PassedOver},
     copies::Post,
-    damage::{Attempted, Damage},
+    damage::{Attempted, Damage, Unreadable},
     fetch::Search,
     level::Level,
     levels::Levels,
@@ -148,7 +148,7 @@ impl Levels {
         group: &dyn Group,
         post: &mut Post,
         found: &Choices,
-        mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
+        mut read: impl FnMut(&Level, &Complete) -> Attempted<T>,
     ) -> Result<(Option<(Chosen, T)>, Damage)> {
         // A root that was unreadable when the space was opened may have named a newer revision.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.damaged_slots));
@@ -157,14 +157,14 @@ impl Levels {
         for chosen in &found.all {
             let number = chosen.complete.key.number;
             match self.try_all_spots(group, post, chosen, &mut skipped, &mut read) {
-                Ok(Ok((vain, came))) => {
+                Ok((vain, came)) => {
                     let chosen = Chosen { vain, ..chosen.clone() };
                     return Ok((Some((chosen, came)), skipped));
                 }
-                Ok(Err(damage)) => skipped.pass_over(number, damage),
+                Err(Unreadable::Damage(damage)) => skipped.pass_over(number, damage),
                 // The other ranks may not reach the next agreement.
-                Err(error @ Error::GroupFailed { .. }) => return Err(error),
-                Err(error) => {
+                Err(Unreadable::Error(error @ Error::GroupFailed { .. })) => return Err(error),
+                Err(Unreadable::Error(error)) => {
                     // If ranks moved to other nodes, another level may have this revision, or an older one.
                     let ends = self.iter().nth(1).is_none() || error.kind() != ErrorKind::OutOfSight;
                     let mut ends = [u64::from(ends)];
@@ -194,35 +194,36 @@ impl Levels {
         post: &mut Post,
         chosen: &Chosen,
         told: &mut Damage,
-        read: &mut impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
-    ) -> Result<Attempted<(Vec<usize>, T)>> {
+        read: &mut impl FnMut(&Level, &Complete) -> Attempted<T>,
+    ) -> Attempted<(Vec<usize>, T)> {
         self.iter_mut().for_each(Level::forget_fetched);
         if !chosen.is_searched {
             let came = read(self.at(chosen.level), &chosen.complete)?;
-            return Ok(came.map(|came| (chosen.vain.clone(), came)));
+            return Ok((chosen.vain.clone(), came));
         }
         let mut search = Search::begin(group, self, chosen)?;
         let mut damage = Damage::default();
         let mut brings = true;
         loop {
-            if brings && let Err(damage) = search.bring(group, post, self, &mut damage)? {
-                return Ok(Err(damage));
+            if brings {
+                search.bring(group, post, self, &mut damage)?;
             }
             brings = true;
-            match read(self.at(chosen.level), &chosen.complete)? {
+            match read(self.at(chosen.level), &chosen.complete) {
                 // All ranks reach this branch together.
-                Err(found) if found.is_lacking() => {
+                Err(Unreadable::Damage(found)) if found.is_lacking() => {
                     brings = search.bring_wanted(group, post, self, &mut damage)?;
                 }
                 Ok(came) => {
                     told.add(damage);
-                    return Ok(Ok((search.levels_in_vain(), came)));
+                    return Ok((search.levels_in_vain(), came));
                 }
-                Err(found) => {
+                Err(Unreadable::Damage(found)) => {
                     if !search.blame(group, self, &mut damage)? {
-                        return Ok(Err(found));
+                        return Err(found.into());
                     }
                 }
+                Err(error) => return Err(error),
             }
         }
     }

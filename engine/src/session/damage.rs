@@ -1,11 +1,26 @@
 //! Damage: the reasons why a restore passes a revision over.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    group::{Group, agree},
+};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The result of trying a revision. The error holds the reasons to pass it over.
-pub(super) type Attempted<T> = std::result::Result<T, Damage>;
+/// The result of an attempt to read a revision.
+pub(super) type Attempted<T> = std::result::Result<T, Unreadable>;
+
+/// The reason why a revision was not read.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// Another revision may lack the damage: pass this one over.
+    Damage(Damage),
+    /// The error would hit every revision, or does not come from the medium: end the search.
+    Error(Error),
+}
+
+/// The value, or the damage that this rank found in it.
+pub(super) type Intact<T> = std::result::Result<T, Damage>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Damage {
@@ -81,14 +96,48 @@ impl Damage {
     }
 }
 
-/// Separates damage from errors. Another revision may lack the damage; the errors would hit every revision, or do not
-/// come from the medium.
-pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
-    match result {
-        Ok(value) => Ok(Ok(value)),
-        Err(error) if error.is_of_process() => Err(error),
-        Err(Error::Damaged { what }) => Ok(Err(Damage::found(what))),
-        Err(error @ Error::Io { .. }) => Ok(Err(Damage::unread(error.to_string()))),
-        Err(error) => Err(error),
+impl Unreadable {
+    /// Separates damage from other errors.
+    pub(super) fn of(error: Error) -> Unreadable {
+        match error {
+            error if error.is_of_process() => Unreadable::Error(error),
+            Error::Damaged { what } => Unreadable::Damage(Damage::found(what)),
+            Error::Io { .. } => Unreadable::Damage(Damage::unread(error.to_string())),
+            error => Unreadable::Error(error),
+        }
     }
+
+    /// Any error as damage, for a shard that may be whole in another place.
+    pub(super) fn in_place(error: Error) -> Damage {
+        match Unreadable::of(error) {
+            Unreadable::Damage(damage) => damage,
+            Unreadable::Error(error) => Damage::unread(error.to_string()),
+        }
+    }
+}
+
+impl From<Error> for Unreadable {
+    fn from(error: Error) -> Unreadable {
+        Unreadable::Error(error)
+    }
+}
+
+impl From<Damage> for Unreadable {
+    fn from(damage: Damage) -> Unreadable {
+        Unreadable::Damage(damage)
+    }
+}
+
+/// Separates damage from an error, which ends the search.
+pub(super) fn intact<T>(read: Result<T>) -> Result<Intact<T>> {
+    match read.map_err(Unreadable::of) {
+        Ok(value) => Ok(Ok(value)),
+        Err(Unreadable::Damage(damage)) => Ok(Err(damage)),
+        Err(Unreadable::Error(error)) => Err(error),
+    }
+}
+
+/// The ranks agree on errors; damage stays with the rank that found it. Collective.
+pub(super) fn agree_on_errors<T>(group: &dyn Group, read: Result<T>) -> Result<Intact<T>> {
+    agree(group, intact(read))
 }

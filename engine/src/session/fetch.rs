@@ -7,7 +7,7 @@ use super::{
     brought::{SharedShard, WantedShards},
     chosen::Chosen,
     copies::Post,
-    damage::{Attempted, Damage, split_damage},
+    damage::{Attempted, Damage, Unreadable},
     exchange::{Came, Lying, Want, exchange, here},
     levels::Levels,
 };
@@ -178,22 +178,22 @@ impl Search {
     }
 
     /// Brings each rank its shard from the best location that is not known to be damaged. For a revision of another number
-    /// of ranks: brings the shards that this rank reports. The inner error holds the reasons if a shard has no location
-    /// left. Collective.
+    /// of ranks: brings the shards that this rank reports. The result is damage if a shard has no location left.
+    /// Collective.
     pub(super) fn bring(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
         levels: &mut Levels,
         damage: &mut Damage,
-    ) -> Result<Attempted<()>> {
+    ) -> Attempted<()> {
         loop {
             if let Some(shard) = (0..self.locations.len()).find(|shard| self.location(*shard).is_none()) {
                 if damage.is_empty() {
                     let (path, revision) = (levels.at(self.home).location.device.path(), self.candidate.key.number);
-                    return Err(Error::OutOfSight { path, revision, shard: shard as u32 });
+                    return Err(Error::OutOfSight { path, revision, shard: shard as u32 }.into());
                 }
-                return Ok(Err(std::mem::take(damage)));
+                return Err(std::mem::take(damage).into());
             }
             levels.at_mut(self.home).forget_fetched();
             self.got.clear();
@@ -206,7 +206,7 @@ impl Search {
                     (self.in_sight(levels, rank), self.beside(levels, rank, |shard| self.tells_of(rank, shard)));
                 let home = levels.at_mut(self.home);
                 (home.search.told_of, home.search.in_sight, home.search.beside) = (Some(told_of), in_sight, beside);
-                return Ok(Ok(()));
+                return Ok(());
             }
             let all = (0..self.locations.len()).map(|shard| (shard, shard, None)).collect();
             if !self.take(group, post, levels, all, damage)? {
@@ -214,7 +214,7 @@ impl Search {
                 let level = levels.at_mut(self.home);
                 level.search.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
                 level.search.beside = beside;
-                return Ok(Ok(()));
+                return Ok(());
             }
         }
     }
@@ -238,7 +238,7 @@ impl Search {
     }
 
     /// Brings this rank the shards that it wants, each whole: from the best location, and if that is damaged from the next.
-    /// The inner error holds the reasons if a shard of some rank has no location left. Ranks may want different shards.
+    /// The result is damage if a shard of some rank has no location left. Ranks may want different shards.
     /// Collective.
     pub(super) fn bring_to(
         &mut self,
@@ -246,21 +246,21 @@ impl Search {
         post: &mut Post,
         levels: &Levels,
         mut wanted: BTreeSet<u32>,
-    ) -> Result<Attempted<Vec<Lying>>> {
+    ) -> Attempted<Vec<Lying>> {
         let (mut brought, mut damage) = (Vec::new(), Damage::default());
         loop {
             let of_rank =
                 |(rank, shards): (usize, BTreeSet<u32>)| shards.into_iter().map(move |it| (rank, it as usize));
             let wants: Vec<_> = gather(group, &wanted)?.into_iter().enumerate().flat_map(of_rank).collect();
             if wants.is_empty() {
-                return Ok(Ok(brought));
+                return Ok(brought);
             }
             if let Some((_, shard)) = wants.iter().find(|(_, shard)| self.location(*shard).is_none()) {
                 if damage.is_empty() {
                     let (path, revision) = (levels.at(self.home).location.device.path(), self.candidate.key.number);
-                    return Err(Error::OutOfSight { path, revision, shard: *shard as u32 });
+                    return Err(Error::OutOfSight { path, revision, shard: *shard as u32 }.into());
                 }
-                return Ok(Err(damage));
+                return Err(damage.into());
             }
             let mut told: Vec<ToldDamage> = Vec::new();
             let wants = self.senders(wants.into_iter().map(|(to, shard)| (to, shard, None)).collect())?;
@@ -277,16 +277,13 @@ impl Search {
                         Err(Error::Internal { what: "parts of a shard that was wanted whole".to_owned() })
                     }
                 });
-                let damage = match split_damage(whole) {
-                    Ok(Ok(whole)) => {
+                match whole {
+                    Ok(whole) => {
                         wanted.remove(&(want.shard as u32));
                         brought.push(whole);
-                        continue;
                     }
-                    Ok(Err(damage)) => damage,
-                    Err(error) => Damage::unread(error.to_string()),
-                };
-                told.push((want.shard, want.location, damage));
+                    Err(error) => told.push((want.shard, want.location, Unreadable::in_place(error))),
+                }
             }
             let told = gather(group, &told)?.concat();
             self.pass_over(told, &mut damage);
@@ -313,23 +310,19 @@ impl Search {
                 came => Ok(came),
             });
             let home = levels.at_mut(self.home);
-            let damage = match split_damage(came) {
-                Ok(Ok(came)) => {
-                    match came {
-                        Came::Parts(parts) => {
-                            home.search.parts.push(*parts);
-                            continue;
-                        }
-                        Came::Whole(lying) => home.search.fetched.push(lying),
-                        Came::Here(_) => {}
-                    }
-                    self.got.insert(want.shard, want.location);
+            match came {
+                Ok(Came::Parts(parts)) => {
+                    home.search.parts.push(*parts);
                     continue;
                 }
-                Ok(Err(damage)) => damage,
-                Err(error) => Damage::unread(error.to_string()),
-            };
-            told.push((want.shard, want.location, damage));
+                Ok(Came::Whole(lying)) => home.search.fetched.push(lying),
+                Ok(Came::Here(_)) => {}
+                Err(error) => {
+                    told.push((want.shard, want.location, Unreadable::in_place(error)));
+                    continue;
+                }
+            }
+            self.got.insert(want.shard, want.location);
         }
         let told = gather(group, &told)?.concat();
         Ok(self.pass_over(told, damage))
@@ -367,9 +360,7 @@ impl Search {
         let beside = level.search.beside.iter().map(|it| (it.kept.entry.shard as usize, it.location, it.verify()));
         let parts = level.search.parts.iter().map(|it| (it.entry.shard as usize, it.location, it.verify()));
         let damaged = |(shard, location, read): (usize, usize, Result<()>)| {
-            let damage =
-                split_damage(read).map_or_else(|error| Some(Damage::unread(error.to_string())), |read| read.err());
-            damage.map(|damage| (shard, location, damage))
+            read.err().map(|error| (shard, location, Unreadable::in_place(error)))
         };
         let told: Vec<ToldDamage> = whole.chain(beside).chain(parts).filter_map(damaged).collect();
         let told = gather(group, &told)?.concat();

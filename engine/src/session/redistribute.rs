@@ -5,7 +5,7 @@
 
 use super::{
     brought::{OwnShard, SharedShard, ToldShards, WantedShards},
-    damage::{Attempted, Damage, split_damage},
+    damage::{Attempted, Damage, Intact, agree_on_errors, intact},
     level::Level,
     outputs::{Known, cut_outputs, find_outputs},
     program::Program,
@@ -37,17 +37,14 @@ impl Level {
         group: &dyn Group,
         program: &mut Program,
         candidate: &Complete,
-    ) -> Result<Attempted<Back>> {
+    ) -> Attempted<Back> {
         let told = lock(&self.search.told).take();
         // The missing shards have come; the ranks exchanged the contents in the first attempt.
         let told = match told {
-            Some(told) => Ok(told),
+            Some(told) => told,
             None => self.tell_shards_to_all(group, program, candidate)?,
         };
-        let ToldShards { own, shards, contents } = match told {
-            Ok(told) => told,
-            Err(damage) => return Ok(Err(damage)),
-        };
+        let ToldShards { own, shards, contents } = told;
         agree(group, self.check_own(group, program, candidate, &shards))?;
         // A program that grows has one size for each rank, or all ranks have the same size, or a box.
         let own_shard = shards.get(group.rank()).or(shards.first());
@@ -86,7 +83,7 @@ impl Level {
             *lock(&self.search.wanted) = lacking;
             drop(share);
             *lock(&self.search.told) = Some(ToldShards { own, shards, contents });
-            return Ok(Err(Damage::lacking()));
+            return Err(Damage::lacking().into());
         }
 
         agree(group, program.lay_out_heap(&regions))?;
@@ -97,7 +94,7 @@ impl Level {
                 check_told(portion, entry, &manifest, &shards)?;
                 share.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
-            match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), split_damage) {
+            match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), intact) {
                 Ok(Ok(())) => {}
                 Ok(Err(what)) => damage.add(what.of(&format!("shard {shard}"))),
                 Err(error) => failed = Err(error),
@@ -106,11 +103,11 @@ impl Level {
         agree(group, failed)?;
         let damage = Damage::united(gather(group, &damage)?);
         if !damage.is_empty() {
-            return Ok(Err(damage));
+            return Err(damage.into());
         }
         cut_outputs(group, outputs, &found, candidate.key.number)?;
         let back = back(&sharing, own);
-        Ok(Ok(Back { seen: portions, ..back }))
+        Ok(Back { seen: portions, ..back })
     }
 
     /// Fails if the program's own variables, or its heap, would go to another number of ranks.
@@ -142,22 +139,20 @@ impl Level {
         group: &dyn Group,
         program: &Program,
         candidate: &Complete,
-    ) -> Result<Attempted<ToldShards>> {
-        let own = agree(group, split_damage(self.told_shards(candidate)))?;
+    ) -> Attempted<ToldShards> {
+        let own = agree_on_errors(group, self.told_shards(candidate))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
-        let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
-            Ok(shards) => shards,
-            Err(damage) => return Ok(Err(damage)),
-        };
+        let mut shards = united(gather(group, &told.map_err(Clone::clone))?)?;
         shards.sort_by_key(|saved| saved.entry.shard);
         shards.dedup_by_key(|saved| saved.entry.shard);
         let all = |shard: &u32| shards.iter().any(|saved| saved.entry.shard == *shard);
         if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
-            return Err(Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard });
+            let path = self.location.device.path();
+            return Err(Error::OutOfSight { path, revision: candidate.key.number, shard }.into());
         }
         let own = own.unwrap_or_default();
         let contents = contents(group, program.regions.said_same(), &shards, &own)?;
-        Ok(contents.map(|contents| ToldShards { own, shards, contents }))
+        Ok(ToldShards { own, shards, contents })
     }
 
     /// The shards of `candidate` that this rank describes to the others: those assigned to it, or those in the portions
@@ -250,9 +245,9 @@ fn contents(
     said: Vec<String>,
     shards: &[SavedShard],
     own: &[OwnShard],
-) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+) -> Attempted<BTreeMap<(u32, String), Hash>> {
     if shards.len() == group.size() || shards.len() == 1 {
-        return Ok(Ok(BTreeMap::new()));
+        return Ok(BTreeMap::new());
     }
     let said: BTreeSet<String> = gather(group, &said)?.concat().into_iter().collect();
     let is_common = |name: &str, bytes: u64| {
@@ -272,8 +267,8 @@ fn contents(
         }
         Ok(hashes)
     };
-    let mine = agree(group, split_damage(mine()))?;
-    Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
+    let mine = agree_on_errors(group, mine())?;
+    Ok(united(gather(group, &mine)?)?.into_iter().collect())
 }
 
 fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
@@ -289,7 +284,7 @@ fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
 }
 
 /// The parts of all ranks, united. If any rank found damage: all damage.
-fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
+fn united<T>(told: Vec<Intact<Vec<T>>>) -> Intact<Vec<T>> {
     let (mut all, mut damage) = (Vec::new(), Damage::default());
     for told in told {
         match told {

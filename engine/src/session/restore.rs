@@ -3,7 +3,7 @@
 use super::{
     choose_revision::{Choices, ask_for_one},
     chosen::Chosen,
-    damage::{Attempted, Damage, split_damage},
+    damage::{Attempted, Damage, Intact, Unreadable, agree_on_errors, intact},
     entry::Call,
     level::{Level, LevelKind},
     levels::Levels,
@@ -201,12 +201,12 @@ impl SessionState {
             match level.restore_one(group, &mut self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over. So this error counts only as damage of
                 // the candidate.
-                Err(error) if poured && error.kind() != ErrorKind::GroupFailed => {
-                    Ok(Err(Damage::found(vec![error.to_string()])))
+                Err(Unreadable::Error(error)) if poured && error.kind() != ErrorKind::GroupFailed => {
+                    Err(Damage::found(vec![error.to_string()]).into())
                 }
                 came => {
                     // If shards are lacking, nothing has been filled yet.
-                    poured |= !matches!(&came, Ok(Err(damage)) if damage.is_lacking());
+                    poured |= !matches!(&came, Err(Unreadable::Damage(damage)) if damage.is_lacking());
                     came
                 }
             }
@@ -265,9 +265,8 @@ impl Levels {
 }
 
 impl Level {
-    /// Restores `candidate`. The inner error says why it is passed over, on any ranks. The outer error, the same on all
-    /// ranks, ends the search. Collective.
-    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Result<Attempted<Back>> {
+    /// Restores `candidate`. The result is damage of any ranks, or an error that is the same on all. Collective.
+    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Attempted<Back> {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
         }
@@ -295,9 +294,7 @@ impl Level {
         let known = manifest.as_ref().map_or_else(|_| Vec::new(), |manifest| manifest.annex.outputs.clone());
         let found = find_outputs(group, outputs, Known::OfThisRank(known))?;
         agree(group, regions.as_ref().map_or(Ok(()), |regions| program.lay_out_heap(regions)))?;
-        if let Err(damage) = pour_together(group, &portion, &manifest, targets.as_ref())? {
-            return Ok(Err(damage));
-        }
+        pour_together(group, &portion, &manifest, targets.as_ref())?;
         // Every rank has read the revision whole. Only now are the lengths certain to which the files are cut.
         let pointers = match (&manifest, &regions) {
             (Ok(manifest), Ok(regions)) => check_pointers(regions, &manifest.annex.notes),
@@ -305,16 +302,15 @@ impl Level {
         };
         agree(group, pointers)?;
         cut_outputs(group, outputs, &found, number)?;
-        Ok(manifest.map(|manifest| {
-            let notes = manifest.annex.notes.clone();
-            let reading = Reading::of(candidate.key.number, portion, manifest);
-            Back { notes, reading, seen: BTreeMap::new() }
-        }))
+        let manifest = manifest?;
+        let notes = manifest.annex.notes.clone();
+        let reading = Reading::of(candidate.key.number, portion, manifest);
+        Ok(Back { notes, reading, seen: BTreeMap::new() })
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the
     /// damage found in it. Collective.
-    pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
+    pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Intact<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen =
             Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard: rank };
@@ -323,19 +319,19 @@ impl Level {
             // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();
         }
-        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        let manifest = agree_on_errors(group, portion.read_manifest(&kept.entry))?;
         Ok((portion, manifest))
     }
 }
 
-/// Verifies each rank's shard, and fills its `targets`. Without targets, only damage of the manifest counts. The inner
-/// error has the damage of all ranks. Collective.
+/// Verifies each rank's shard, and fills its `targets`. Without targets, only damage of the manifest counts. The result
+/// is the damage of all ranks. Collective.
 pub(super) fn pour_together(
     group: &dyn Group,
     portion: &Portion,
-    manifest: &Attempted<Manifest>,
+    manifest: &Intact<Manifest>,
     targets: Option<&Targets<'_>>,
-) -> Result<Attempted<()>> {
+) -> Attempted<()> {
     let mine = match (manifest, targets) {
         (Err(damage), _) => Ok(Err(damage.clone())),
         (Ok(_), None) => Ok(Ok(())),
@@ -343,12 +339,12 @@ pub(super) fn pour_together(
             let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
             targets.fill_zeros();
             // A block that stays unreadable may be readable in another revision.
-            split_damage(pour(portion, manifest, &sink))
+            intact(pour(portion, manifest, &sink))
         }
     };
     let all = gather(group, &agree(group, mine)?.err())?;
     if all.iter().all(Option::is_none) {
-        return Ok(Ok(()));
+        return Ok(());
     }
-    Ok(Err(Damage::united(all.into_iter().flatten())))
+    Err(Damage::united(all.into_iter().flatten()).into())
 }

@@ -31,17 +31,18 @@ impl Level {
         program: &Program,
         candidate: &Complete,
         name: &str,
-    ) -> Result<Attempted<Option<Item>>> {
+    ) -> Attempted<Option<Item>> {
         let of_name = |items: &[Item]| {
             let found = items.iter().find(|item| item.name == name);
             found.map(|item| Item { extents: Vec::new(), ..item.clone() })
         };
         if candidate.shards as usize != group.size() {
             let told = self.tell_shards_to_all(group, program, candidate)?;
-            return Ok(told.map(|told| told.shards.iter().find_map(|saved| of_name(&saved.items))));
+            return Ok(told.shards.iter().find_map(|saved| of_name(&saved.items)));
         }
         let (portion, manifest) = self.read_shard(group, candidate)?;
         let item = manifest.as_ref().ok().and_then(|manifest| of_name(&manifest.items));
-        Ok(pour_together(group, &portion, &manifest, None)?.map(|()| item))
+        pour_together(group, &portion, &manifest, None)?;
+        Ok(item)
     }
 }
