@@ -205,15 +205,16 @@ impl Search {
                 let (in_sight, beside) =
                     (self.in_sight(levels, rank), self.beside(levels, rank, |shard| self.tells_of(rank, shard)));
                 let home = levels.at_mut(self.home);
-                (home.search.told_of, home.search.in_sight, home.search.beside) = (Some(told_of), in_sight, beside);
+                (home.arrivals.told_of, home.arrivals.in_sight, home.arrivals.beside) =
+                    (Some(told_of), in_sight, beside);
                 return Ok(());
             }
             let all = (0..self.locations.len()).map(|shard| (shard, shard, None)).collect();
             if !self.take(group, post, levels, all, damage)? {
                 let beside = self.beside(levels, rank, |shard| shard == rank);
                 let level = levels.at_mut(self.home);
-                level.search.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
-                level.search.beside = beside;
+                level.arrivals.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
+                level.arrivals.beside = beside;
                 return Ok(());
             }
         }
@@ -228,7 +229,7 @@ impl Search {
         levels: &mut Levels,
         damage: &mut Damage,
     ) -> Result<bool> {
-        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).search.wanted));
+        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).arrivals.wanted));
         let told: Vec<WantedShards> = gather(group, &mine)?;
         let of_rank = |(rank, shards): (usize, WantedShards)| {
             shards.into_iter().map(move |(shard, items)| (rank, shard as usize, Some(items)))
@@ -312,10 +313,10 @@ impl Search {
             let home = levels.at_mut(self.home);
             match came {
                 Ok(Came::Parts(parts)) => {
-                    home.search.parts.push(*parts);
+                    home.arrivals.parts.push(*parts);
                     continue;
                 }
-                Ok(Came::Whole(lying)) => home.search.fetched.push(lying),
+                Ok(Came::Whole(lying)) => home.arrivals.fetched.push(lying),
                 Ok(Came::Here(_)) => {}
                 Err(error) => {
                     told.push((want.shard, want.location, Unreadable::in_place(error)));
@@ -356,9 +357,9 @@ impl Search {
             let read = portion.read_manifest(&kept.entry);
             (shard, location, read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())))
         };
-        let whole = level.search.told_of.iter().flatten().chain(&level.search.fetched).map(whole);
-        let beside = level.search.beside.iter().map(|it| (it.kept.entry.shard as usize, it.location, it.verify()));
-        let parts = level.search.parts.iter().map(|it| (it.entry.shard as usize, it.location, it.verify()));
+        let whole = level.arrivals.told_of.iter().flatten().chain(&level.arrivals.fetched).map(whole);
+        let beside = level.arrivals.beside.iter().map(|it| (it.kept.entry.shard as usize, it.location, it.verify()));
+        let parts = level.arrivals.parts.iter().map(|it| (it.entry.shard as usize, it.location, it.verify()));
         let damaged = |(shard, location, read): (usize, usize, Result<()>)| {
             read.err().map(|error| (shard, location, Unreadable::in_place(error)))
         };

@@ -53,7 +53,7 @@ pub(super) struct Level {
     /// with them.
     pub(super) doubted: Option<RevisionKey>,
     pub(super) history: History,
-    pub(super) search: Search,
+    pub(super) arrivals: Arrivals,
     /// This rank's shard, while it is saved here again.
     pub(super) mending: Option<Arc<Shard>>,
     pub(super) location: Location,
@@ -131,7 +131,7 @@ pub(super) struct History {
 
 /// The state of one restore: the shards that ranks report and send each other. The next checkpoint forgets it.
 #[derive(Default)]
-pub(super) struct Search {
+pub(super) struct Arrivals {
     /// Shards from copies or other ranks, for the restore under way.
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards that this rank reports to the others, if shards are searched on several levels or copies.
@@ -357,15 +357,15 @@ impl Level {
     /// The shard of `rank` in `candidate`: the one that another rank sent, or else one that this rank sees here.
     pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let is_wanted = |kept: &Arc<Kept>| kept.key() == candidate.key && kept.entry.shard == rank;
-        let fetched = self.search.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
+        let fetched = self.arrivals.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
         fetched.or_else(|| self.stored(rank, candidate))
     }
 
     /// Drops the shards and parts that were brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
-        (self.search.fetched, self.search.told_of, self.search.in_sight) = (Vec::new(), None, Vec::new());
-        (self.search.beside, self.search.parts) = (Vec::new(), Vec::new());
-        (self.search.wanted, self.search.told) = (Mutex::default(), Mutex::default());
+        (self.arrivals.fetched, self.arrivals.told_of, self.arrivals.in_sight) = (Vec::new(), None, Vec::new());
+        (self.arrivals.beside, self.arrivals.parts) = (Vec::new(), Vec::new());
+        (self.arrivals.wanted, self.arrivals.told) = (Mutex::default(), Mutex::default());
     }
 
     /// The portion of the shard in the layout, if this rank sees it.

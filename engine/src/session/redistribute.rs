@@ -38,7 +38,7 @@ impl Level {
         program: &mut Program,
         candidate: &Complete,
     ) -> Attempted<Back> {
-        let told = lock(&self.search.told).take();
+        let told = lock(&self.arrivals.told).take();
         // The missing shards have come; the ranks exchanged the contents in the first attempt.
         let told = match told {
             Some(told) => told,
@@ -58,7 +58,7 @@ impl Level {
             revision: candidate.key.number,
             shards: &shards,
             // Shards of a copy are sent to the ranks that need them.
-            in_sight: if self.search.told_of.is_some() {
+            in_sight: if self.arrivals.told_of.is_some() {
                 (0..candidate.shards).collect()
             } else {
                 portions.keys().copied().collect()
@@ -77,12 +77,12 @@ impl Level {
         let is_lacking = |shard: &u32| !portions.contains_key(shard) && !parts.contains_key(shard);
         let lacking = share.shards().filter(is_lacking);
         let lacking: WantedShards = lacking.map(|shard| (shard, share.wanted(shard))).collect();
-        let mut lacks = [u64::from(self.search.told_of.is_some() && !lacking.is_empty())];
+        let mut lacks = [u64::from(self.arrivals.told_of.is_some() && !lacking.is_empty())];
         group.all_max(&mut lacks)?;
         if lacks == [1] {
-            *lock(&self.search.wanted) = lacking;
+            *lock(&self.arrivals.wanted) = lacking;
             drop(share);
-            *lock(&self.search.told) = Some(ToldShards { own, shards, contents });
+            *lock(&self.arrivals.told) = Some(ToldShards { own, shards, contents });
             return Err(Damage::lacking().into());
         }
 
@@ -158,8 +158,8 @@ impl Level {
     /// The shards of `candidate` that this rank describes to the others: those assigned to it, or those in the portions
     /// of this rank.
     fn told_shards(&self, candidate: &Complete) -> Result<Vec<OwnShard>> {
-        let mut found = self.search.told_of.clone().unwrap_or_default();
-        if self.search.told_of.is_none() {
+        let mut found = self.arrivals.told_of.clone().unwrap_or_default();
+        if self.arrivals.told_of.is_none() {
             self.each_ledger(|ledger| {
                 let portion = ledger.portion();
                 let kept = ledger.found().into_iter().find(|kept| kept.key() == candidate.key);
@@ -179,13 +179,13 @@ impl Level {
     /// The shards of `candidate` that this rank can read: those that it received, or those in all portions of the
     /// layout that it sees.
     fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
-        if let Some(told_of) = &self.search.told_of {
-            let brought = told_of.iter().chain(&self.search.fetched);
+        if let Some(told_of) = &self.arrivals.told_of {
+            let brought = told_of.iter().chain(&self.arrivals.fetched);
             let brought = brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone())));
             let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
-            let in_sight = self.search.in_sight.iter();
+            let in_sight = self.arrivals.in_sight.iter();
             let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
-            let beside = self.search.beside.iter().map(|SharedShard { portion, kept, .. }| (portion, &kept.entry));
+            let beside = self.arrivals.beside.iter().map(|SharedShard { portion, kept, .. }| (portion, &kept.entry));
             let beside = beside.map(|(portion, entry)| (entry.shard, (portion.clone(), entry.clone())));
             return in_sight.chain(beside).chain(brought).collect();
         }
@@ -214,7 +214,7 @@ impl Level {
 
     /// The shards of which this rank received parts.
     fn seen_in_part(&self) -> BTreeMap<u32, (Portion, Entry)> {
-        let parts = self.search.parts.iter();
+        let parts = self.arrivals.parts.iter();
         parts.map(|parts| (parts.entry.shard, (parts.portion.clone(), parts.entry.clone()))).collect()
     }
 }

@@ -25,13 +25,7 @@ impl SessionState {
 impl Level {
     /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the
     /// item of the first shard that has one. Collective.
-    fn saved(
-        &self,
-        group: &dyn Group,
-        program: &Program,
-        candidate: &Complete,
-        name: &str,
-    ) -> Attempted<Option<Item>> {
+    fn saved(&self, group: &dyn Group, program: &Program, candidate: &Complete, name: &str) -> Attempted<Option<Item>> {
         let of_name = |items: &[Item]| {
             let found = items.iter().find(|item| item.name == name);
             found.map(|item| Item { extents: Vec::new(), ..item.clone() })

@@ -67,7 +67,7 @@ impl Shards {
         let key = chosen.complete.key;
         let mut lying = seen;
         // Shards brought for the restore come first, then those on the nearest level.
-        let brought = levels.at(chosen.level).search.fetched.iter().filter(|(_, kept)| kept.key() == key);
+        let brought = levels.at(chosen.level).arrivals.fetched.iter().filter(|(_, kept)| kept.key() == key);
         lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
         for level in chosen.on.iter().map(|index| levels.at(*index)) {
             level.each_ledger(|ledger| {

@@ -5,7 +5,7 @@ use super::{
         domain::Domain,
         epoch::same_id,
         holds::Holds,
-        level::{Current, Feeding, Files, History, Level, LevelKind, Location, Mends, Search, Writers},
+        level::{Arrivals, Current, Feeding, Files, History, Level, LevelKind, Location, Mends, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -60,11 +60,11 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { files, feeding, joint, history, search, location, .. } = old;
+        let Level { files, feeding, joint, history, arrivals, location, .. } = old;
         let Location { kind, every, config, device, back, locks, locks_work, .. } = location;
         let (locks, domain) = ((locks, locks_work), Domain::find(group, &*device, id)?);
         // Other ranks write these portions from now on.
-        drop((files.current, files.others, search));
+        drop((files.current, files.others, arrivals));
         let writers = Writers::Holders(holders);
         let wanted = Wanted { kind, writers, every, has_others: true, feeds: feeding.feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
@@ -190,7 +190,7 @@ impl Looked {
             joint,
             doubted: None,
             history: History::default(),
-            search: Search::default(),
+            arrivals: Arrivals::default(),
             mending: None,
             location: Location { kind, writers, every, config, domain, device, back, locks_work, locks },
         })
