@@ -739,7 +739,7 @@ def test_settings_take_what_python_has(scratch):
              "pool_directory": Path("/dev/shm"), "stage": "direct"}  # fmt: skip
     mainstay.open(scratch / "space", **given).close()
     for odd in ({"keep": -1}, {"keep": 1.5}, {"keep": "3"}, {"keep": True}, {"keep": 1 << 200}, {"pool_directory": 5},
-                {"every_seconds": float("nan")}, {"stage": "x" * 100_000}, {"interval": []}):  # fmt: skip
+                {"every_seconds": float("nan")}, {"stage": "x" * 100_000}, {"start": []}):  # fmt: skip
         with pytest.raises(mainstay.InvalidArgument, match=f"^{next(iter(odd))}: .*it takes") as told:
             mainstay.open(scratch / "space", **odd)
         assert len(str(told.value)) < 300

@@ -46,7 +46,7 @@ pub mod transfer;
 pub use capture::{Allocated, Landmarks, OwnMemory, Region, check_name, check_writable, heap};
 pub use commit::RevisionKey;
 pub use config::{
-    Capture, Choice, Compress, Config, DiskLost, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld,
+    Capture, Choice, Compress, Config, DiskLost, Exchange, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld,
     Predictor, Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track,
     UnknownVariable, Value, WhenBusy,
 };

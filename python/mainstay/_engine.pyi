@@ -121,7 +121,6 @@ def open(
     every_steps: int | None = None,
     every_seconds: float | str | None = None,
     mtbf_seconds: float | str | None = None,
-    interval: Literal["daly", "young"] | None = None,
     agree_seconds: float | str | None = None,
     when_busy: Literal["later", "now"] | None = None,
     checkpoint_signal: str | None = None,

@@ -63,7 +63,7 @@ pub struct Session {
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
-                      disk_keep=None, disk_copies=None, disk_lost=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, when_busy=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
+                      disk_keep=None, disk_copies=None, disk_lost=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, agree_seconds=None, when_busy=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
 )]
 pub fn open(
     py: Python<'_>,

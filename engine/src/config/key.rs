@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_set_again() {
         let others = "7, incremental-snapshot, zstd, hashes, 5, count, 0.02, off, /traced, 16 MiB, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
-                      /tmp, auto, 2, 3, kept, /scratch, 3, 4, 2, accepted, blocking, 0, fresh, shrink, 2, 100, 600, 86400, young, 0.25, now, USR1, /traces, 0.01";
+                      /tmp, auto, 2, 3, kept, /scratch, 3, 4, 2, accepted, blocking, 0, fresh, shrink, 2, 100, 600, 86400, 0.25, now, USR1, /traces, 0.01";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
         for (key, other) in KEYS.iter().zip(others.iter().copied()) {

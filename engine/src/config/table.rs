@@ -4,7 +4,7 @@
 //! lists: the guide's table (`docs/guide/src/settings.md`) and the keywords of Python's `open`.
 
 use super::{
-    Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
+    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
     Signal, Stage, Stagger, Start, Track, Value, WhenBusy,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
@@ -478,14 +478,6 @@ settings! {
         given_as: seconds,
         takes: "0, or 0.001 to 1000000000: seconds, or a text such as \"24 h\"",
         in_range: or_zero(within(TIME_MIN..=TIME_MAX)),
-        alike: true,
-    }
-    /// formula for the interval between checkpoints from mtbf_seconds
-    interval: Interval {
-        default: Interval::default(),
-        given_as: word,
-        takes: "daly or young",
-        in_range: any,
         alike: true,
     }
     /// how often the ranks agree whether a checkpoint is due; 0: at every step

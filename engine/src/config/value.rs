@@ -1,7 +1,7 @@
 //! Values as given in files, in the environment and by programs, parsed for a key.
 
 use super::{
-    Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal,
+    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal,
     Stage, Stagger, Start, Track, WhenBusy,
 };
 use crate::{device::Allocate, space::Per};
@@ -233,9 +233,6 @@ impl Word for Start {
     const ALL: &'static [(&'static str, Self)] = &[("restored", Start::Restored), ("fresh", Start::Fresh)];
 }
 
-impl Word for Interval {
-    const ALL: &'static [(&'static str, Self)] = &[("daly", Interval::Daly), ("young", Interval::Young)];
-}
 
 #[cfg(test)]
 mod tests {

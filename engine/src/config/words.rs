@@ -155,10 +155,3 @@ pub enum PoolHeld {
     Checkpoint,
 }
 
-/// The author of the formula for the time between checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Interval {
-    #[default]
-    Daly,
-    Young,
-}

@@ -10,9 +10,9 @@
 
 use super::flag::Flag;
 use crate::{
-    config::{Config, Interval},
+    config::Config,
     ground::Instant,
-    model::{daly, young},
+    model::daly,
 };
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -42,7 +42,6 @@ struct Rules {
     every_steps: u64,
     every: Duration,
     mtbf: Duration,
-    interval: Interval,
     agree_every: Duration,
 }
 
@@ -67,7 +66,6 @@ impl Schedule {
                 every_steps: config.every_steps,
                 every: config.every,
                 mtbf: config.mtbf,
-                interval: config.interval,
                 agree_every: config.agree_every,
             },
             calls_until_meeting: 1,
@@ -162,12 +160,11 @@ impl Schedule {
     /// The time from one t1 to the next; `None` without a time rule.
     fn target(&self, perceived: Duration, durable: Duration) -> Option<Duration> {
         let rules = &self.rules;
-        let by_formula = || match rules.interval {
+        let by_formula = || match perceived {
             // The first checkpoint is due at once, to measure its cost.
-            _ if perceived.is_zero() => Duration::ZERO,
-            // The formulas count from t2. Before t3 the next checkpoint would only wait.
-            Interval::Daly => (daly(perceived, rules.mtbf) + perceived).max(durable),
-            Interval::Young => (young(perceived, rules.mtbf) + perceived).max(durable),
+            Duration::ZERO => Duration::ZERO,
+            // The formula counts from t2. Before t3 the next checkpoint would only wait.
+            _ => (daly(perceived, rules.mtbf) + perceived).max(durable),
         };
         let by_clock = (!rules.every.is_zero()).then_some(rules.every);
         let by_formula = (!rules.mtbf.is_zero()).then(by_formula);

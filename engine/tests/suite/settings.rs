@@ -1,7 +1,7 @@
 //! Settings: the file, the environment, their order, and the messages about wrong ones.
 
 use mainstay_engine::{
-    Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter,
+    Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, KEYS, LevelPlace, MemoryAfter,
     PoolHeld, Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track,
     Value, WhenBusy,
     device::Allocate,
@@ -125,7 +125,6 @@ fn a_file_sets_every_key() {
         every_steps = 1_000
         every_seconds = "10 min"
         mtbf_seconds = 86400
-        interval = "young"
         agree_seconds = 0.5
         when_busy = "now"
         checkpoint_signal = "USR1"
@@ -155,7 +154,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.disk_every, config.disk_keep, config.pfs_every), (3, 4, 0));
     assert_eq!((config.memory_copies, config.disk_copies, config.exchange), (3, 2, Exchange::Blocking));
     assert_eq!(config.disk_lost, DiskLost::Accepted);
-    assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
+    assert_eq!(config.agree_every, Duration::from_millis(500));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
     assert_eq!(config.tick_every, Duration::from_millis(10));
@@ -276,7 +275,6 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_EVERY_SECONDS", "10 fortnights", "no time"),
         ("MAINSTAY_EVERY_SECONDS", "0.0001", "0.0001 is out of range"),
         ("MAINSTAY_MTBF_SECONDS", "inf", "out of range"),
-        ("MAINSTAY_INTERVAL", "weekly", "daly or young"),
         ("MAINSTAY_AGREE_SECONDS", "3601", "0 to 3600"),
         ("MAINSTAY_CHECKPOINT_SIGNAL", "KILL", "\"KILL\" cannot be caught, it takes the name of a signal"),
         ("MAINSTAY_CHECKPOINT_SIGNAL", "SEGV", "fault of the program"),
@@ -513,7 +511,6 @@ fn ranks_with_different_settings_are_refused() {
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
         ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
         ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),
-        ("interval", "young", "daly", Config { interval: Interval::Young, ..small.clone() }),
         ("agree_seconds", "0.5", "1", Config { agree_every: second / 2, ..small.clone() }),
         ("when_busy", "now", "later", Config { when_busy: WhenBusy::Now, ..small.clone() }),
     ];
