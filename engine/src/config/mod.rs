@@ -32,6 +32,6 @@ pub use stage::Stage;
 pub use table::{Choice, Config, KEYS, Key};
 pub use value::Value;
 pub use words::{
-    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Stagger,
-    Start, Track, WhenBusy,
+    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Stagger, Start,
+    Track, WhenBusy,
 };

@@ -1,5 +1,7 @@
 //! The published ways to stage, by name.
 
+use mainstay_format::Profile;
+
 /// The way of bytes out of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
@@ -27,3 +29,9 @@ impl Stage {
         }
     }
 }
+
+// A stage keeps its number for ever: profiles in old spaces hold it.
+const _: () = {
+    assert!(matches!(Profile::STAGES[0].as_bytes(), b"pool") && matches!(Profile::STAGES[1].as_bytes(), b"direct"));
+    assert!(matches!(Profile::STAGES[2].as_bytes(), b"node") && matches!(Profile::STAGES[3].as_bytes(), b"rank"));
+};

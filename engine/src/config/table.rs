@@ -4,8 +4,8 @@
 //! lists: the guide's table (`docs/guide/src/settings.md`) and the keywords of Python's `open`.
 
 use super::{
-    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
-    Signal, Stage, Stagger, Start, Track, Value, WhenBusy,
+    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal,
+    Stage, Stagger, Start, Track, Value, WhenBusy,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };

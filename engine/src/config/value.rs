@@ -1,8 +1,8 @@
 //! Values as given in files, in the environment and by programs, parsed for a key.
 
 use super::{
-    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal,
-    Stage, Stagger, Start, Track, WhenBusy,
+    Capture, Compress, DiskLost, Exchange, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage,
+    Stagger, Start, Track, WhenBusy,
 };
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
@@ -232,7 +232,6 @@ impl Word for Allocate {
 impl Word for Start {
     const ALL: &'static [(&'static str, Self)] = &[("restored", Start::Restored), ("fresh", Start::Fresh)];
 }
-
 
 #[cfg(test)]
 mod tests {

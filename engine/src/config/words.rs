@@ -154,4 +154,3 @@ pub enum PoolHeld {
     /// From the request of a checkpoint until the checkpoint is durable: each chunk has memory while it is in use.
     Checkpoint,
 }
-

@@ -9,11 +9,7 @@
 //! meetings. It never depends on observations of one rank.
 
 use super::flag::Flag;
-use crate::{
-    config::Config,
-    ground::Instant,
-    model::daly,
-};
+use crate::{config::Config, ground::Instant, model::daly};
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

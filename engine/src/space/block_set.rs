@@ -1,6 +1,6 @@
 //! Blocks of a portion as bits: lists of many stretches come out ascending without sorting.
 
-use super::blocks::Blocks;
+use mainstay_format::Blocks;
 use std::ops::Range;
 
 const BITS: u64 = u64::BITS as u64;

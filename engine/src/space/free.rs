@@ -1,6 +1,6 @@
 //! The map of free blocks, computed from the references of the slots and never stored.
 
-pub(crate) use super::blocks::Blocks;
+pub(crate) use mainstay_format::Blocks;
 
 use super::block_set::{self, BlockSet};
 

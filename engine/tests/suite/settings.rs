@@ -1,9 +1,9 @@
 //! Settings: the file, the environment, their order, and the messages about wrong ones.
 
 use mainstay_engine::{
-    Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, KEYS, LevelPlace, MemoryAfter,
-    PoolHeld, Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track,
-    Value, WhenBusy,
+    Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, KEYS, LevelPlace, MemoryAfter, PoolHeld,
+    Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
+    WhenBusy,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,

@@ -3,7 +3,7 @@
 //! meaning.
 
 use super::{BLOCK_BYTES, Refusal, blocks_for, damaged, sections::Sections};
-use crate::space::free::Blocks;
+use crate::Blocks;
 use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -12,8 +12,8 @@ use zerocopy::{
 
 const MAGIC: [u8; 8] = *b"MSTYFRAM";
 /// Maximum number of blocks in a frame: reading one block unpacks them all.
-pub(crate) const FRAME_BLOCKS: u64 = 64;
-pub(crate) const FRAME_BYTES: u64 = FRAME_BLOCKS * BLOCK_BYTES;
+pub const FRAME_BLOCKS: u64 = 64;
+pub const FRAME_BYTES: u64 = FRAME_BLOCKS * BLOCK_BYTES;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -57,13 +57,13 @@ pub struct Frame {
 
 impl Frame {
     /// The frame's room: the places of its blocks.
-    pub(crate) fn room(&self) -> Blocks {
+    pub fn room(&self) -> Blocks {
         Blocks { first: self.first_block, count: self.blocks }
     }
 }
 
 /// The frames in `frames`, which ascend and do not touch, with blocks of a stretch.
-pub(crate) fn frames_in(frames: &[Frame], stretch: Blocks) -> &[Frame] {
+pub fn frames_in(frames: &[Frame], stretch: Blocks) -> &[Frame] {
     let from = frames.partition_point(|frame| frame.room().end() <= stretch.first);
     let count = frames[from..].partition_point(|frame| frame.first_block < stretch.end());
     &frames[from..from + count]
@@ -71,18 +71,18 @@ pub(crate) fn frames_in(frames: &[Frame], stretch: Blocks) -> &[Frame] {
 
 /// The start of a stored frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FrameHead {
-    pub(crate) codec: Codec,
+pub struct FrameHead {
+    pub codec: Codec,
     /// Number of blocks after unpacking.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
     /// Number of compressed bytes after the head.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl FrameHead {
-    pub(crate) const BYTES: usize = size_of::<FrameHeadRecord>();
+    pub const BYTES: usize = size_of::<FrameHeadRecord>();
 
-    pub(crate) fn build(&self) -> Vec<u8> {
+    pub fn build(&self) -> Vec<u8> {
         let record = FrameHeadRecord {
             magic: MAGIC,
             codec: self.codec as u8,
@@ -94,7 +94,7 @@ impl FrameHead {
     }
 
     /// Parses the head at the start of `bytes`; returns a reason if there is none.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<FrameHead, String> {
+    pub fn parse(bytes: &[u8]) -> Result<FrameHead, String> {
         let head = FrameHeadRecord::ref_from_prefix(bytes).ok().filter(|(head, _)| head.magic == MAGIC);
         let Some((head, _)) = head else { return Err("it does not begin as a frame".to_owned()) };
         let codec = match head.codec {
@@ -110,13 +110,13 @@ impl FrameHead {
     }
 
     /// Blocks that the frame is stored in.
-    pub(crate) fn stored_blocks(&self) -> u64 {
+    pub fn stored_blocks(&self) -> u64 {
         blocks_for(Self::BYTES as u64 + self.bytes)
     }
 }
 
 /// Bytes of a list of so many frames in a manifest.
-pub(crate) fn list_bytes(frames: u64) -> u64 {
+pub fn list_bytes(frames: u64) -> u64 {
     size_of::<U64>() as u64 + frames.saturating_mul(size_of::<FrameRecord>() as u64)
 }
 

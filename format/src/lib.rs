@@ -4,6 +4,7 @@
 //! length from a file before that length has been compared with the file's size.
 
 mod annex;
+mod blocks;
 mod catalogue;
 mod frame;
 mod hash;
@@ -21,7 +22,8 @@ mod slot;
 mod text;
 
 pub use annex::{Annex, Note, OutputLength};
-pub(crate) use catalogue::MANIFEST_BYTES_MAX;
+pub use blocks::Blocks;
+pub use catalogue::MANIFEST_BYTES_MAX;
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use frame::{Codec, Frame};
 pub use hash::{Hash, hash};
@@ -36,8 +38,8 @@ pub use request::{CheckpointAnswer, CheckpointRequest, Emptied, NODE_BYTES_MAX, 
 pub use saved_early::{EarlyOff, SavedEarly};
 pub use slot::{Lineage, Slot};
 
-pub(crate) use frame::{FRAME_BLOCKS, FRAME_BYTES, FrameHead, frames_in, list_bytes};
-pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};
+pub use frame::{FRAME_BLOCKS, FRAME_BYTES, FrameHead, frames_in, list_bytes};
+pub use hash::{HASH_BYTES, Hashing, hash_blocks};
 
 /// Everything in a portion is allocated, hashed and verified in blocks of this size.
 pub const BLOCK: usize = 4096;
@@ -46,7 +48,7 @@ pub const BLOCK_BYTES: u64 = BLOCK as u64;
 pub const VERSION: u32 = 1;
 
 /// No sequence, lineage, revision or layout reaches this number by counting; each must have a successor.
-pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+pub const NUMBER_MAX: u64 = 1 << 62;
 
 /// Why bytes are invalid. Callers add the place where they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub enum Refusal {
     Damaged(String),
 }
 
-pub(crate) fn damaged<T>(why: impl Into<String>) -> Result<T, Refusal> {
+pub fn damaged<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::Damaged(why.into()))
 }
 

@@ -23,12 +23,12 @@ impl PoolBound {
         [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
 
     /// The bound as a number in a profile.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         self as u8
     }
 
     /// The bound with this number; a number of a newer build counts as no bound.
-    pub(crate) fn of_code(code: u8) -> PoolBound {
+    pub fn of_code(code: u8) -> PoolBound {
         Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
     }
 

@@ -247,7 +247,6 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Stage;
 
     #[test]
     fn a_size_belongs_to_one_class() {
@@ -279,12 +278,6 @@ mod tests {
             let read = Profile::parse(&mut Sections::new(&profile.build(), "manifest")).unwrap();
             assert_eq!((read.found_by, read.copied_by, read.pool_bound), (found_by, copied_by, PoolBound::Directory));
         }
-    }
-
-    #[test]
-    fn a_stage_keeps_its_number() {
-        assert_eq!(Profile::STAGES[usize::from(Stage::Pool.code())], "pool");
-        assert_eq!(Profile::STAGES[usize::from(Stage::Direct.code())], "direct");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::BLOCK;
 use twox_hash::{XxHash3_128, xxhash3_128::Hasher};
 
 pub type Hash = [u8; HASH_BYTES];
-pub(crate) const HASH_BYTES: usize = 16;
+pub const HASH_BYTES: usize = 16;
 
 pub fn hash(bytes: &[u8]) -> Hash {
     XxHash3_128::oneshot(bytes).to_le_bytes()
@@ -12,20 +12,20 @@ pub fn hash(bytes: &[u8]) -> Hash {
 
 /// The hash of bytes that come in parts.
 #[derive(Default)]
-pub(crate) struct Hashing(Hasher);
+pub struct Hashing(Hasher);
 
 impl Hashing {
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
 
-    pub(crate) fn hash(&self) -> Hash {
+    pub fn hash(&self) -> Hash {
         self.0.finish_128().to_le_bytes()
     }
 }
 
 /// The hash of each whole block of `bytes`, in a row.
-pub(crate) fn hash_blocks(bytes: &[u8], hashes: &mut [u8]) {
+pub fn hash_blocks(bytes: &[u8], hashes: &mut [u8]) {
     debug_assert_eq!(bytes.len() / BLOCK * HASH_BYTES, hashes.len());
     for (block, slot) in bytes.chunks_exact(BLOCK).zip(hashes.chunks_exact_mut(HASH_BYTES)) {
         slot.copy_from_slice(&hash(block));

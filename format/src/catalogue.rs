@@ -11,7 +11,7 @@ const MAGIC: [u8; 8] = *b"MSTYCATL";
 /// More revisions than any portion keeps.
 const ENTRIES_MAX: u32 = 4096;
 /// No manifest has more bytes: it would list some ten million items.
-pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+pub const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -152,7 +152,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) const fn bytes_for(entries: usize) -> u64 {
+    pub const fn bytes_for(entries: usize) -> u64 {
         (size_of::<CatalogueRecord>() + entries * size_of::<EntryRecord>()) as u64
     }
 

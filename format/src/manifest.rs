@@ -8,7 +8,7 @@ use super::{
     sections::Sections,
     sections::part,
 };
-use crate::space::free::Blocks;
+use crate::Blocks;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use zerocopy::{
@@ -184,7 +184,7 @@ impl PlaceInWhole {
     }
 
     /// The same; `whole` is the name of the whole in messages.
-    pub(crate) fn refusal_in(&self, whole: &str, element: ElementType, shape: &[u64]) -> Option<String> {
+    pub fn refusal_in(&self, whole: &str, element: ElementType, shape: &[u64]) -> Option<String> {
         let (global, offset) = (&self.global_shape, &self.offset);
         if global.len() != shape.len() || offset.len() != shape.len() {
             let (of, at, here) = (global.len(), offset.len(), shape.len());
@@ -243,17 +243,17 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn stretch(&self) -> Blocks {
+    pub fn stretch(&self) -> Blocks {
         Blocks { first: self.first_block, count: self.blocks }
     }
 
     /// The place in the portion of its row of hashes.
-    pub(crate) fn row(&self) -> Range<u64> {
+    pub fn row(&self) -> Range<u64> {
         self.hashes_at..self.hashes_at.saturating_add(self.blocks.saturating_mul(HASH_BYTES as u64))
     }
 
     /// The blocks of its row.
-    pub(crate) fn row_blocks(&self) -> Blocks {
+    pub fn row_blocks(&self) -> Blocks {
         let Range { start, end } = self.row();
         let first = start / BLOCK_BYTES;
         Blocks { first, count: blocks_for(end) - first }
@@ -272,11 +272,11 @@ pub struct Manifest {
 
 impl Manifest {
     /// Bytes of one extent.
-    pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+    pub const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
     /// Size of a run, in extents.
-    pub(crate) const RUN_EXTENTS: u64 = size_of::<RunRecord>() as u64 / Manifest::EXTENT_BYTES;
+    pub const RUN_EXTENTS: u64 = size_of::<RunRecord>() as u64 / Manifest::EXTENT_BYTES;
     /// Bytes of an item of one dimension, without its name and its extents.
-    pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
+    pub const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
     pub fn build(&self) -> Vec<u8> {
         let mut items = Vec::new();
@@ -361,7 +361,7 @@ impl Manifest {
     }
 
     /// Maximum bytes of a manifest of so many runs for these items, if each item has one extent in a run.
-    pub(crate) fn bytes_at_most(items: &[(usize, usize)], annex: &Annex, runs: usize) -> u64 {
+    pub fn bytes_at_most(items: &[(usize, usize)], annex: &Annex, runs: usize) -> u64 {
         // Neighbouring items share a run, so each further run splits at most one item.
         let extents = items.len() + runs;
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
@@ -403,7 +403,7 @@ impl Manifest {
     }
 
     /// The same, with zeros of at most `zeros_max` bytes.
-    pub(crate) fn parse_with_zeros(bytes: &[u8], portion_bytes: u64, zeros_max: u64) -> Result<Manifest, Refusal> {
+    pub fn parse_with_zeros(bytes: &[u8], portion_bytes: u64, zeros_max: u64) -> Result<Manifest, Refusal> {
         let mut sections = Sections::new(bytes, "manifest");
         let head: &ManifestRecord = sections.record()?;
         if head.magic != MAGIC {
