@@ -374,7 +374,7 @@ fn a_salvage_completes_each_target() {
                 gate.wait_for_closing();
                 let was_killed = gate.was_closed();
                 // The record is read before the media, so all segments that it marks as done are in them.
-                let sealed = if was_killed { settled(&node) } else { None };
+                let sealed = if was_killed { settled(&node, &gate) } else { None };
                 let media = spaces.each_ref().map(|space| space.medium.end_processes());
                 if let Some(sealed) = sealed {
                     salvage(&node, &sealed, &media, &format!("killed at operation {nth} of space {dies}"));
@@ -391,15 +391,17 @@ fn a_salvage_completes_each_target() {
 
 /// The record after the threads that had passed the gate have noted their work, as if all threads had been killed at
 /// one moment.
-fn settled(node: &Node) -> Option<Sealed> {
-    let mut before = node.sealed();
-    for _ in 0..500 {
-        thread::sleep(Duration::from_millis(10));
+fn settled(node: &Node, gate: &Gate) -> Option<Sealed> {
+    for _ in 0..30_000 {
+        let before = node.sealed();
+        // A thread that waits for a processor is not at rest.
+        let are_at_rest = (0..3).all(|_| gate.is_at_rest());
         let now = node.sealed();
-        if now.as_ref().map(|sealed| &sealed.segments) == before.as_ref().map(|sealed| &sealed.segments) {
+        if are_at_rest && now.as_ref().map(|sealed| &sealed.segments) == before.as_ref().map(|sealed| &sealed.segments)
+        {
             return now;
         }
-        before = now;
+        thread::sleep(Duration::from_millis(1));
     }
     panic!("the threads never come to rest");
 }
