@@ -751,7 +751,7 @@ module mainstay
 contains
 
   ! Sets any setting of the guide's table, such as "memory" to "auto". The value is written as in the environment. It
-  ! goes before the component of the same name. Local.
+  ! overrides the component of the same name. Local.
   recursive subroutine mainstay_set(options, key, value, stat)
     type(mainstay_options), intent(inout) :: options
     character(*), intent(in) :: key, value

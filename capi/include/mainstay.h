@@ -660,7 +660,7 @@ const char *mainstay_restored_note(mainstay_session *session,
                                    const char *name);
 
 // Sets any setting of the guide's table, such as "memory" to "auto" or "mtbf_seconds" to "1 day"; the value is
-// written as in the environment. Goes before the field of the same name; a later call for the same key replaces an
+// written as in the environment. Overrides the field of the same name; a later call for the same key replaces an
 // earlier one. Local.
 //
 // MAINSTAY_INVALID_ARGUMENT: there is no such setting, it does not take this value, or the options have more than
@@ -944,7 +944,7 @@ mainstay_status mainstay_speculated(mainstay_session *session, mainstay_speculat
 // Begins a checkpoint that the program writes in pieces: this is t1. Call mainstay_write any number of times. Then
 // call mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 // mainstay_write and mainstay_checkpoint are then local. `bytes` is the most that this rank is going to write in
-// pieces. Count a piece that overlaps another once more, and count the gaps, because Mainstay saves each stream from
+// pieces. Count bytes in overlapping pieces twice, and count skipped bytes, because Mainstay saves each stream from
 // its first byte to its last. The first checkpoint of a space sizes the portions by `bytes`. `revision` may be NULL;
 // otherwise it receives the number that the revision will have. From here on the program can no longer read the
 // revision that it restored. If a rank left the checkpoint before without mainstay_checkpoint or mainstay_abandon,

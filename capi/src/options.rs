@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 /// Sets any setting of the guide's table, such as "memory" to "auto" or "mtbf_seconds" to "1 day"; the value is
-/// written as in the environment. Goes before the field of the same name; a later call for the same key replaces an
+/// written as in the environment. Overrides the field of the same name; a later call for the same key replaces an
 /// earlier one. Local.
 ///
 /// MAINSTAY_INVALID_ARGUMENT: there is no such setting, it does not take this value, or the options have more than

@@ -84,6 +84,7 @@ fn rows_are_well_formed() {
         "balance",
         "evacuate",
         "put",
+        "set",
     ];
     let statuses: Vec<String> = ErrorKind::ALL.into_iter().map(status).collect();
     let mut names = std::collections::HashSet::new();
