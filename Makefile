@@ -34,7 +34,7 @@ help:
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps the parts for a debugger"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
-	@echo "make header                   updates mainstay.h and mainstay_objects.h in capi/include"
+	@echo "make header                   updates the headers of C in capi/include, and the declarations of Fortran"
 	@echo "make api                      updates the guide's pages of all calls from the comments in the sources"
 	@echo "make fmt                      formats Rust, Python, C and C++"
 	@echo "make lint                     formatting and lints, as the tests have them"
@@ -149,8 +149,8 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
 		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
 		'$(DESTDIR)$(PREFIX)/include/'
-	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_reader.f90 capi/fortran/mainstay_fortran.c \
-		'$(SHARE)/mainstay/fortran/'
+	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_reader.f90 \
+		capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
 	install -m 755 $(BUILT)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
@@ -173,6 +173,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 
 header: check-rust
 	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header
+	$(PYTHON) tools/fortran.py
 
 # The guide's pages of all calls.
 api: python

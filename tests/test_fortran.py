@@ -4,12 +4,13 @@ import json
 import re
 import subprocess
 
+import fortran
 import pytest
 from job import Job
 from jobs import run
 from limits import LIMIT_S
 from mpi import BUILT, ROOT
-from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
+from programs import FORTRAN_SOURCES, build_fortran
 from ways import rarely
 
 RANKS = 3
@@ -19,8 +20,6 @@ ENDLESS = 10**8  # steps: the job is killed long before
 FURTHER = 500  # steps after the last that the killed job told of
 STEP = re.compile(r"step (\d+)$")
 RESTORED = re.compile(r"restored revision (\d+), step (\d+)$", re.M)
-HEADER = (ROOT / "capi" / "include" / "mainstay.h").read_text()
-MODULES = "".join((FORTRAN_MODULE / name).read_text() for name in ("mainstay.f90", "mainstay_reader.f90"))
 
 
 @pytest.fixture(scope="module")
@@ -67,33 +66,8 @@ def test_a_reader_gives_what_all_ranks_have_saved(mpi, scratch):
     assert json.loads(listed)["holds"] == [], "a reader left its hold"
 
 
-def in_c(kind):
-    """The names of an enum of mainstay.h with their numbers."""
-    names = re.findall(r"^  (MAINSTAY_\w+)", re.search(rf"typedef enum {{([^}}]*)}} {kind};", HEADER)[1], re.M)
-    return {name: number for number, name in enumerate(names)}
-
-
-KINDS = [f"mainstay_{kind}" for kind in (*("status", "type", "stage", "alloc_flag"),)]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_constants_are_those_of_c(kind):
-    fortran = {name: int(number) for name, number in re.findall(r"public :: (MAINSTAY_\w+) = (\d+)", MODULES)}
-    expected = in_c(kind)
-    assert expected and expected == {name: number for name, number in fortran.items() if name in expected}
-    everything = {name for kind in KINDS for name in in_c(kind)}
-    assert set(fortran) == everything, "a constant that C has not"
-
-
-@pytest.mark.parametrize("name", ["mainstay_options", "mainstay_record"])
-def test_the_structs_are_those_of_c(name):
-    kinds = {"size_t": "c_size_t", "uint32_t": "c_int32_t", "uint64_t": "c_int64_t", "double": "c_double"}
-    kinds["const char *"] = "c_ptr"
-    body = re.search(rf"typedef struct {{([^}}]*)}} {name};", HEADER)[1]
-    expected = [(field, kinds[kind]) for kind, field in re.findall(r"^  (\w+|const char \*) ?(\w+);", body, re.M)]
-    body = re.search(rf"type, bind\(C\), public :: {name}\n(.*?)end type", MODULES, re.DOTALL)[1]
-    found = [(field, kind) for kind, field in re.findall(r"\w+\((c_\w+)\) :: (\w+)", body)]
-    assert expected == [("size" if field == "size_of_options" else field, kind) for field, kind in found]
+def test_the_declarations_are_those_of_c():
+    assert fortran.WRITTEN.read_text() == fortran.generated(), "mainstay_c.inc differs from C: run `make header`"
 
 
 @pytest.mark.campaign

@@ -152,27 +152,27 @@ def cxx_members(body):
 
 def fortran_page():
     sections = []
-    for file, types in (
-        ("mainstay.f90", ("mainstay_session", "mainstay_options")),
-        ("mainstay_reader.f90", ("mainstay_reader",)),
+    for file, kind in (
+        ("mainstay.f90", "mainstay_session"),
+        ("mainstay_c.inc", "mainstay_options"),
+        ("mainstay_reader.f90", "mainstay_reader"),
     ):
         source = (ROOT / "capi" / "fortran" / file).read_text()
         procedures = {entry.name: entry for entry in fortran_procedures(source)}
-        for kind in types:
-            before, body = re.split(rf"^  (?=type\b[^\n]*:: {kind}$)", source, maxsplit=1, flags=re.M)
-            body = body[: body.index("end type") + len("end type")]
-            comment = re.split(r"^(?!  ! )", before, flags=re.M)[-2]
-            bound = list(fortran_bound(body, procedures))
-            signature = f"type({kind})" if "private" in body else textwrap.dedent("  " + body)
-            sections.append((kind, [Entry(kind, signature, fortran_text(comment)), *bound]))
-        free = [entry for name, entry in procedures.items() if re.search(rf"^  public ::.*\b{name}\b", source, re.M)]
+        before, body = re.split(rf"^  (?=type\b[^\n]*:: {kind}$)", source, maxsplit=1, flags=re.M)
+        body = body[: body.index("end type") + len("end type")]
+        comment = re.split(r"^(?!  ! )", before, flags=re.M)[-2]
+        bound = list(fortran_bound(body, procedures))
+        signature = f"type({kind})" if "private" in body else textwrap.dedent("  " + body)
+        sections.append((kind, [Entry(kind, signature, fortran_text(comment)), *bound]))
+        free = [entry for name, entry in procedures.items() if name.startswith("mainstay_")]
         if free:
             sections.append((f"Procedures of `{file.removesuffix('.f90')}`", free))
     return page("Fortran", "`mainstay.f90` and `mainstay_reader.f90`", sections)
 
 
 def fortran_procedures(source):
-    comment, lines = [], iter(source[source.index("\ncontains\n") :].splitlines())
+    comment, lines = [], iter(source.partition("\ncontains\n")[2].splitlines())
     for line in lines:
         head = re.match(r"  (?:recursive |pure )*((?:\w+ )?(?:subroutine|function) (\w+)\(.*)", line)
         if line.startswith("  ! "):

@@ -18,37 +18,20 @@
 ! and main programs, with the save attribute, allocatable or pointer. Give them the target attribute, which tells the
 ! compiler of the other accesses. Blanks at the end of names and paths do not count.
 !
-! Compile this file with your program, together with mainstay_fortran.c, which mpicc compiles. The module of
-! mainstay_reader.f90 reads revisions from outside a job.
+! Compile this file with your program, together with mainstay_fortran.c, which mpicc compiles. It includes
+! mainstay_c.inc from its own folder. The module of mainstay_reader.f90 reads revisions from outside a job.
+
+include "mainstay_c.inc"
 
 ! Common part of the modules for users.
 module mainstay_calls
   use, intrinsic :: iso_c_binding
+  use mainstay_c, only: item_of_c => mainstay_item, c_status_name, c_message, c_keep_message, c_abort
+  use mainstay_elements, only: MAINSTAY_BYTES
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c, item_of_c, item_from
-
-  integer(c_int), parameter, public :: MAINSTAY_BYTES = 0
-  integer(c_int), parameter, public :: MAINSTAY_I8 = 1
-  integer(c_int), parameter, public :: MAINSTAY_U8 = 2
-  integer(c_int), parameter, public :: MAINSTAY_I16 = 3
-  integer(c_int), parameter, public :: MAINSTAY_U16 = 4
-  integer(c_int), parameter, public :: MAINSTAY_I32 = 5
-  integer(c_int), parameter, public :: MAINSTAY_U32 = 6
-  integer(c_int), parameter, public :: MAINSTAY_I64 = 7
-  integer(c_int), parameter, public :: MAINSTAY_U64 = 8
-  integer(c_int), parameter, public :: MAINSTAY_F16 = 9
-  integer(c_int), parameter, public :: MAINSTAY_BF16 = 10
-  integer(c_int), parameter, public :: MAINSTAY_F32 = 11
-  integer(c_int), parameter, public :: MAINSTAY_F64 = 12
-  integer(c_int), parameter, public :: MAINSTAY_C64 = 13
-  integer(c_int), parameter, public :: MAINSTAY_C128 = 14
-  integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
-
-  ! In place of a revision's number: the newest revision that can be read whole. For a reader, the newest complete
-  ! one.
-  integer(c_int64_t), parameter, public :: MAINSTAY_NEWEST = -1
+  public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c, item_from
 
   ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
   type, public :: mainstay_item
@@ -63,29 +46,7 @@ module mainstay_calls
     integer(c_int64_t), allocatable :: global_shape(:), offset(:)
   end type
 
-  ! The same for C.
-  type, bind(C) :: item_of_c
-    type(c_ptr) :: name
-    integer(c_int32_t) :: kind, type
-    integer(c_int64_t) :: bytes
-    integer(c_size_t) :: dimensions
-    type(c_ptr) :: shape, global_shape, offset
-  end type
-
   interface
-    function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
-      import
-      integer(c_int32_t), value :: status
-      type(c_ptr) :: text
-    end function
-    function c_message() bind(C, name="mainstay_fortran_message") result(text)
-      import
-      type(c_ptr) :: text
-    end function
-    subroutine c_keep_message() bind(C, name="mainstay_fortran_keep_message")
-    end subroutine
-    subroutine c_abort() bind(C, name="mainstay_fortran_abort")
-    end subroutine
     function c_strlen(text) bind(C, name="strlen") result(length)
       import
       type(c_ptr), value :: text
@@ -163,101 +124,14 @@ contains
   end subroutine
 end module
 
-module mainstay
+module mainstay_sessions
   use, intrinsic :: iso_c_binding
+  use mainstay_c, item_of_c => mainstay_item
   use mainstay_calls
+  use mainstay_constants
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name, mainstay_set, mainstay_heap_calloc, mainstay_heap_free
-  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
-    MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
-    MAINSTAY_C128, MAINSTAY_BOOL
-
-  integer(c_int), parameter, public :: MAINSTAY_OK = 0
-  integer(c_int), parameter, public :: MAINSTAY_INVALID_ARGUMENT = 1
-  integer(c_int), parameter, public :: MAINSTAY_INVALID_NAME = 2
-  integer(c_int), parameter, public :: MAINSTAY_DUPLICATE_NAME = 3
-  integer(c_int), parameter, public :: MAINSTAY_NOT_A_SPACE = 4
-  integer(c_int), parameter, public :: MAINSTAY_NEWER_VERSION = 5
-  integer(c_int), parameter, public :: MAINSTAY_DAMAGED = 6
-  integer(c_int), parameter, public :: MAINSTAY_PORTION_TOO_SMALL = 7
-  integer(c_int), parameter, public :: MAINSTAY_DISK_FULL = 8
-  integer(c_int), parameter, public :: MAINSTAY_POOL_FULL = 9
-  integer(c_int), parameter, public :: MAINSTAY_IO = 10
-  integer(c_int), parameter, public :: MAINSTAY_REGION_CHANGED = 11
-  integer(c_int), parameter, public :: MAINSTAY_REGION_MISSING = 12
-  integer(c_int), parameter, public :: MAINSTAY_RANK_COUNT = 13
-  integer(c_int), parameter, public :: MAINSTAY_IN_USE = 14
-  integer(c_int), parameter, public :: MAINSTAY_FENCED = 15
-  integer(c_int), parameter, public :: MAINSTAY_SYNC_FAILED = 16
-  integer(c_int), parameter, public :: MAINSTAY_GROUP_FAILED = 17
-  integer(c_int), parameter, public :: MAINSTAY_LINEAGE_CONFLICT = 18
-  integer(c_int), parameter, public :: MAINSTAY_OUT_OF_SIGHT = 19
-  integer(c_int), parameter, public :: MAINSTAY_INTERNAL = 20
-  integer(c_int), parameter, public :: MAINSTAY_OUTPUT_SHORT = 21
-  integer(c_int), parameter, public :: MAINSTAY_REVISION_MISSING = 22
-  integer(c_int), parameter, public :: MAINSTAY_CALL_MISMATCH = 23
-  integer(c_int), parameter, public :: MAINSTAY_NOT_RESTORED = 24
-  integer(c_int), parameter, public :: MAINSTAY_NOT_NEEDED = 25
-  integer(c_int), parameter, public :: MAINSTAY_OTHER_PROGRAM = 26
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DIRECT = 2
-  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_NODE = 3
-  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_RANK = 4
-
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_PLAIN = 0
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1
-  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2
-
-  ! Settings of the program. 0 leaves a setting to the environment or mainstay.toml, and otherwise to its default.
-  ! mainstay_set takes all other settings.
-  type, bind(C), public :: mainstay_options
-    integer(c_size_t) :: size_of_options = 0  ! leave it as it is
-    integer(c_int32_t) :: keep = 0
-    integer(c_int32_t) :: stage = MAINSTAY_STAGE_DEFAULT
-    integer(c_int64_t) :: pool_bytes = 0
-    integer(c_int64_t) :: every_steps = 0
-    real(c_double) :: every_seconds = 0
-    type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
-    character(kind=c_char) :: settings(4096) = c_null_char  ! only mainstay_set writes here
-  end type
-
-  ! Results of saving early on this rank, in blocks of 4 KiB; as in mainstay.h.
-  type, bind(C), public :: mainstay_speculation
-    integer(c_int64_t) :: dirty = 0
-    integer(c_int64_t) :: early = 0
-    integer(c_int64_t) :: saved = 0
-    integer(c_int64_t) :: wasted = 0
-    integer(c_int64_t) :: waiting = 0
-    integer(c_int64_t) :: is_off = 0
-  end type
-
-  ! Cost of one checkpoint on this rank; as in mainstay.h.
-  type, bind(C), public :: mainstay_record
-    integer(c_int64_t) :: revision = 0
-    integer(c_int64_t) :: t1_unix_ns = 0
-    integer(c_int64_t) :: communication_ns = 0
-    integer(c_int64_t) :: buffer_wait_ns = 0
-    integer(c_int64_t) :: copy_ns = 0
-    integer(c_int64_t) :: other_ns = 0
-    integer(c_int64_t) :: perceived_ns = 0
-    integer(c_int64_t) :: durable_ns = 0
-    integer(c_int64_t) :: bytes = 0
-    integer(c_int64_t) :: written_bytes = 0
-    integer(c_int64_t) :: chunks = 0
-    integer(c_int64_t) :: writes = 0
-    integer(c_int64_t) :: resume_ns = 0
-  end type
-
-  type, bind(C) :: found
-    integer(c_int64_t) :: revision = 0, skipped = 0, step = 0
-  end type
-
-  type, bind(C) :: got_back
-    integer(c_int64_t) :: revision = 0, bytes = 0, skipped = 0
-  end type
+  public :: mainstay_set, mainstay_finalize, mainstay_layout, mainstay_step, mainstay_where, mainstay_resize
 
   ! One job at work on one space. A copy is the same session: after one is closed, or has left, do not use the other.
   type, public :: mainstay_session
@@ -329,8 +203,6 @@ module mainstay
     procedure :: leave => leave_session
   end type
 
-  public :: mainstay_finalize
-
   ! Callbacks of `run`. `layout` prepares the program on the present ranks, and protects the state. `step` does the
   ! step of this number, or sets `over` if there is none any more. Both report a failed call by `fail`.
   abstract interface
@@ -345,7 +217,6 @@ module mainstay
       logical, intent(inout) :: over
     end subroutine
   end interface
-  public :: mainstay_layout, mainstay_step
 
   type :: steps
     type(mainstay_session) :: session
@@ -359,7 +230,6 @@ module mainstay
       import :: c_ptr
     end function
   end interface
-  public :: mainstay_where
 
   ! Gives a region its saved shape, in Fortran's order.
   abstract interface
@@ -369,385 +239,6 @@ module mainstay
       integer(c_int64_t), intent(in) :: shape(dimensions)
     end subroutine
   end interface
-  public :: mainstay_resize
-
-  interface
-    function c_set(options, key, value) bind(C, name="mainstay_set") result(status)
-      import
-      type(mainstay_options), intent(inout) :: options
-      character(kind=c_char), intent(in) :: key(*), value(*)
-      integer(c_int) :: status
-    end function
-    function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
-      import
-      integer(c_int), value :: comm
-      character(kind=c_char), intent(in) :: path(*)
-      type(mainstay_options), intent(in) :: options
-      type(c_ptr), intent(inout) :: session
-      integer(c_int) :: status
-    end function
-    function c_open_solo(path, options, session) bind(C, name="mainstay_fortran_open_solo") result(status)
-      import
-      character(kind=c_char), intent(in) :: path(*)
-      type(mainstay_options), intent(in) :: options
-      type(c_ptr), intent(inout) :: session
-      integer(c_int) :: status
-    end function
-    function c_protect(session, name, data) bind(C, name="mainstay_fortran_protect") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int) :: status
-    end function
-    function c_protect_box(session, name, data, numbers, global_shape, offset) &
-        bind(C, name="mainstay_fortran_protect_box") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int), value :: numbers
-      integer(c_int64_t), intent(in) :: global_shape(*), offset(*)
-      integer(c_int) :: status
-    end function
-    function c_follow(session, name, where, resize) bind(C, name="mainstay_fortran_follow") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(c_funptr), value :: where, resize
-      integer(c_int) :: status
-    end function
-    function c_move(session, name, data) bind(C, name="mainstay_fortran_move") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int) :: status
-    end function
-    function c_leave_out(session, data) bind(C, name="mainstay_fortran_leave_out") result(status)
-      import
-      type(c_ptr), value :: session
-      type(*), dimension(..), intent(in) :: data
-      integer(c_int) :: status
-    end function
-    function c_protect_globals(session) bind(C, name="mainstay_protect_globals") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    ! Memory of the heap, for c_f_pointer: `count` elements of `bytes` bytes each, all zero, or c_null_ptr. It has the
-    ! same address in each run that makes the same calls. session%protect_heap protects it.
-    function mainstay_heap_calloc(count, bytes) bind(C, name="mainstay_heap_calloc") result(memory)
-      import
-      integer(c_size_t), value :: count, bytes
-      type(c_ptr) :: memory
-    end function
-    ! Frees memory of the heap. Pass c_loc of the pointer that received it.
-    subroutine mainstay_heap_free(memory) bind(C, name="mainstay_heap_free")
-      import
-      type(c_ptr), value :: memory
-    end subroutine
-    function c_protect_heap(session) bind(C, name="mainstay_protect_heap") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_untrack(session, name) bind(C, name="mainstay_untrack") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: status
-    end function
-    function c_same_on_all_ranks(session, name) bind(C, name="mainstay_same_on_all_ranks") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: status
-    end function
-    function c_settled(session, name, offset, bytes) bind(C, name="mainstay_settled") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: offset, bytes
-      integer(c_int) :: status
-    end function
-    function c_speculation(session, speculation) bind(C, name="mainstay_speculated") result(status)
-      import
-      type(c_ptr), value :: session
-      type(mainstay_speculation), intent(inout) :: speculation
-      integer(c_int) :: status
-    end function
-    function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: status
-    end function
-    function c_unprotect_all(session) bind(C, name="mainstay_unprotect_all") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_alloc(session, name, bytes, flags, memory) bind(C, name="mainstay_alloc") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_size_t), value :: bytes
-      integer(c_int32_t), value :: flags
-      type(c_ptr), intent(inout) :: memory
-      integer(c_int) :: status
-    end function
-    function c_free(session, name) bind(C, name="mainstay_free") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: status
-    end function
-    function c_protect_output(session, path) bind(C, name="mainstay_protect_output") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_int) :: status
-    end function
-    subroutine c_finalize(status) bind(C, name="mainstay_fortran_finalize")
-      import
-      integer(c_int), value :: status
-    end subroutine
-    function c_comm(session) bind(C, name="mainstay_fortran_comm") result(comm)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: comm
-    end function
-    function c_adopt(session, comm) bind(C, name="mainstay_fortran_adopt") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int), value :: comm
-      integer(c_int) :: status
-    end function
-    function c_recover(session) bind(C, name="mainstay_recover") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_check(session) bind(C, name="mainstay_check") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_run(session, layout, step, context) bind(C, name="mainstay_run") result(status)
-      import
-      type(c_ptr), value :: session, context
-      type(c_funptr), value :: layout, step
-      integer(c_int) :: status
-    end function
-    function c_restore(session, revision, restored) bind(C, name="mainstay_restore_revision") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: revision
-      type(found), intent(inout) :: restored
-      integer(c_int) :: status
-    end function
-    function c_report(session) bind(C, name="mainstay_report") result(text)
-      import
-      type(c_ptr), value :: session
-      type(c_ptr) :: text
-    end function
-    function c_restored_note(session, name) bind(C, name="mainstay_restored_note") result(text)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(c_ptr) :: text
-    end function
-    function c_note(session, name, text) bind(C, name="mainstay_note") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*), text(*)
-      integer(c_int) :: status
-    end function
-    function c_due(session, step, due) bind(C, name="mainstay_due") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: step
-      integer(c_int), intent(inout) :: due
-      integer(c_int) :: status
-    end function
-    function c_checkpoint(session, revision) bind(C, name="mainstay_checkpoint") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), intent(inout) :: revision
-      integer(c_int) :: status
-    end function
-    function c_begin(session, bytes, revision) bind(C, name="mainstay_fortran_begin") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: bytes
-      integer(c_int64_t), intent(inout) :: revision
-      integer(c_int) :: status
-    end function
-    function c_write(session, name, offset, data) bind(C, name="mainstay_fortran_write") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: offset
-      type(*), dimension(..), intent(in) :: data
-      integer(c_int) :: status
-    end function
-    function c_abandon(session) bind(C, name="mainstay_abandon") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_read(session, name, offset, data, got, whole) bind(C, name="mainstay_fortran_read") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: offset
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(inout) :: got
-      logical(c_bool), value :: whole
-      integer(c_int) :: status
-    end function
-    function c_stream_bytes(session, name, bytes) bind(C, name="mainstay_stream_bytes") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), intent(inout) :: bytes
-      integer(c_int) :: status
-    end function
-    function c_streams(session, count) bind(C, name="mainstay_streams") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_size_t), intent(inout) :: count
-      integer(c_int) :: status
-    end function
-    function c_stream(session, index, name, bytes) bind(C, name="mainstay_stream") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_size_t), value :: index
-      type(c_ptr), intent(inout) :: name
-      integer(c_int64_t), intent(inout) :: bytes
-      integer(c_int) :: status
-    end function
-    function c_shards(session, count) bind(C, name="mainstay_shards") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int32_t), intent(inout) :: count
-      integer(c_int) :: status
-    end function
-    function c_bring_shards(session, shards, count) bind(C, name="mainstay_fortran_bring_shards") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int), intent(in) :: shards(*)
-      integer(c_size_t), value :: count
-      integer(c_int) :: status
-    end function
-    function c_shard_items(session, shard, count) bind(C, name="mainstay_shard_items") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int32_t), value :: shard
-      integer(c_size_t), intent(inout) :: count
-      integer(c_int) :: status
-    end function
-    function c_shard_item(session, shard, index, item) bind(C, name="mainstay_shard_item") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int32_t), value :: shard
-      integer(c_size_t), value :: index
-      type(item_of_c), intent(inout) :: item
-      integer(c_int) :: status
-    end function
-    function c_read_shard(session, shard, name, offset, data, got, whole) &
-        bind(C, name="mainstay_fortran_read_shard") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int), value :: shard
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: offset
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(inout) :: got
-      logical(c_bool), value :: whole
-      integer(c_int) :: status
-    end function
-    function c_put(session, name, data, revision) bind(C, name="mainstay_fortran_put") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(in) :: data
-      integer(c_int64_t), intent(inout) :: revision
-      integer(c_int) :: status
-    end function
-    function c_get(session, number, name, data, there) bind(C, name="mainstay_fortran_get") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: number
-      character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(inout) :: data
-      type(got_back), intent(inout) :: there
-      integer(c_int) :: status
-    end function
-    function c_get_bytes(session, number, name, bytes) bind(C, name="mainstay_get_bytes") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: number
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), intent(inout) :: bytes
-      integer(c_int) :: status
-    end function
-    function c_saved(session, number, name, dimensions, shape, bytes, is_there) &
-        bind(C, name="mainstay_fortran_saved") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int64_t), value :: number
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int), intent(inout) :: dimensions, is_there
-      integer(c_int64_t), intent(inout) :: shape(*), bytes
-      integer(c_int) :: status
-    end function
-    function c_wait(session) bind(C, name="mainstay_wait") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_wait_for(session, level) bind(C, name="mainstay_wait_for") result(status)
-      import
-      type(c_ptr), value :: session
-      character(kind=c_char), intent(in) :: level(*)
-      integer(c_int) :: status
-    end function
-    function c_progress(session) bind(C, name="mainstay_progress") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_tick(session) bind(C, name="mainstay_tick") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_poll(session, durable) bind(C, name="mainstay_poll") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int), intent(inout) :: durable
-      integer(c_int) :: status
-    end function
-    function c_last_record(session, record) bind(C, name="mainstay_last_record") result(status)
-      import
-      type(c_ptr), value :: session
-      type(mainstay_record), intent(inout) :: record
-      integer(c_int) :: status
-    end function
-    function c_close(session) bind(C, name="mainstay_close") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-    function c_leave(session) bind(C, name="mainstay_leave") result(status)
-      import
-      type(c_ptr), value :: session
-      integer(c_int) :: status
-    end function
-  end interface
-
 contains
 
   ! Sets any setting of the guide's table, such as "memory" to "auto". The value is written as in the environment. It
@@ -767,7 +258,7 @@ contains
     character(*), intent(in) :: path
     type(mainstay_options), intent(in), optional :: options
     integer, intent(out), optional :: stat
-    call settle(c_open_mpi(int(comm, c_int), to_c(path), sized(options), self%handle), stat)
+    call settle(c_open(int(comm, c_int), to_c(path), sized(options), self%handle), stat)
   end subroutine
 
   ! The same for a program of one process; MPI need not be initialized.
@@ -887,7 +378,7 @@ contains
     class(mainstay_session), intent(in) :: self
     type(mainstay_speculation), intent(out) :: told
     integer, intent(out), optional :: stat
-    call settle(c_speculation(self%handle, told), stat)
+    call settle(c_speculated(self%handle, told), stat)
   end subroutine
 
   recursive subroutine unprotect(self, name, stat)
@@ -1057,8 +548,8 @@ contains
     integer(c_int64_t), intent(out), optional :: revision, skipped, step
     integer, intent(out), optional :: stat
     integer(c_int64_t), intent(in), optional :: number
-    type(found) :: restored
-    call settle(c_restore(self%handle, asked(number), restored), stat)
+    type(mainstay_restored) :: restored
+    call settle(c_restore_revision(self%handle, asked(number), restored), stat)
     if (present(revision)) revision = restored%revision
     if (present(skipped)) skipped = restored%skipped
     if (present(step)) step = restored%step
@@ -1323,7 +814,7 @@ contains
     integer(c_int64_t), intent(out), optional :: got, revision, skipped
     integer, intent(out), optional :: stat
     integer(c_int64_t), intent(in), optional :: number
-    type(got_back) :: there
+    type(mainstay_got) :: there
     call settle(c_get(self%handle, asked(number), to_c(name), data, there), stat)
     if (present(got)) got = there%bytes
     if (present(revision)) revision = there%revision
@@ -1446,4 +937,17 @@ contains
     all%size_of_options = c_sizeof(all)
   end function
 
+end module
+
+! All that `use mainstay` makes known.
+module mainstay
+  use mainstay_constants
+  use mainstay_calls, only: mainstay_item, mainstay_error_message, mainstay_status_name
+  ! Memory of the heap, for c_f_pointer: `mainstay_heap_calloc(count, bytes)` is the address of `count` elements of
+  ! `bytes` bytes each, all zero, or c_null_ptr. It has the same address in each run that makes the same calls.
+  ! session%protect_heap protects it. `call mainstay_heap_free(memory)` frees it: pass c_loc of the pointer.
+  use mainstay_c, only: mainstay_options, mainstay_speculation, mainstay_record, &
+    mainstay_heap_calloc => c_heap_calloc, mainstay_heap_free => c_heap_free
+  use mainstay_sessions, only: mainstay_session, mainstay_set, mainstay_finalize, mainstay_layout, mainstay_step, &
+    mainstay_where, mainstay_resize
 end module

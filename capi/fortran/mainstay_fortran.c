@@ -1,7 +1,10 @@
 /* C part of mainstay.f90. Licence: MIT OR Apache-2.0.
  *
  * Your own mpicc compiles this file as part of your program. It needs the Fortran compiler's ISO_Fortran_binding.h:
- * for gfortran, let mpicc use gcc. */
+ * for gfortran, let mpicc use gcc.
+ *
+ * `make header` makes the declarations in Fortran from these functions. A descriptor that is `const` stands for data
+ * that the call only reads. A pointer to a number that is neither `const` nor an array receives one number. */
 #include <ISO_Fortran_binding.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -244,9 +247,9 @@ mainstay_status mainstay_fortran_follow(mainstay_session *session, const char *n
   return status;
 }
 
-/* `shape` has room for DIMENSIONS_MAX numbers, in Fortran's order. */
+/* `shape` is in Fortran's order. */
 mainstay_status mainstay_fortran_saved(mainstay_session *session, int64_t number, const char *name, int *dimensions,
-                                       int64_t *shape, int64_t *bytes, int *is_there) {
+                                       int64_t shape[DIMENSIONS_MAX], int64_t *bytes, int *is_there) {
   mainstay_item item = {0};
   mainstay_status status = mainstay_saved(session, (uint64_t)number, name, &item);
   if (status != MAINSTAY_OK || !item.name || item.dimensions > DIMENSIONS_MAX) return status;
@@ -297,8 +300,8 @@ static mainstay_status end_read(const char *noun, const char *name, const CFI_cd
   return status;
 }
 
-mainstay_status mainstay_fortran_read(mainstay_session *session, const char *name, int64_t offset,
-                                      const CFI_cdesc_t *data, int64_t *got, _Bool whole) {
+mainstay_status mainstay_fortran_read(mainstay_session *session, const char *name, int64_t offset, CFI_cdesc_t *data,
+                                      int64_t *got, _Bool whole) {
   size_t there = 0;
   mainstay_status status;
   *got = 0;
@@ -327,7 +330,7 @@ mainstay_status mainstay_fortran_bring_shards(mainstay_session *session, const i
 }
 
 mainstay_status mainstay_fortran_read_shard(mainstay_session *session, int shard, const char *name, int64_t offset,
-                                            const CFI_cdesc_t *data, int64_t *got, _Bool whole) {
+                                            CFI_cdesc_t *data, int64_t *got, _Bool whole) {
   size_t there = 0;
   mainstay_status status;
   *got = 0;
@@ -354,8 +357,8 @@ mainstay_status mainstay_fortran_put(mainstay_session *session, const char *name
   return status;
 }
 
-mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, const char *name,
-                                     const CFI_cdesc_t *data, mainstay_got *got) {
+mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, const char *name, CFI_cdesc_t *data,
+                                     mainstay_got *got) {
   memset(got, 0, sizeof *got);
   if (is_refused_piece("buffer", name, 0, data)) {
     (void)mainstay_get(session, (uint64_t)number, name, NULL, 1, got);
@@ -373,7 +376,7 @@ mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision,
 }
 
 mainstay_status mainstay_fortran_reader_read(mainstay_reader *reader, int shard, const char *name, int64_t offset,
-                                             const CFI_cdesc_t *data, int64_t *got, _Bool whole) {
+                                             CFI_cdesc_t *data, int64_t *got, _Bool whole) {
   size_t there = 0;
   mainstay_status status;
   *got = 0;
@@ -386,7 +389,7 @@ mainstay_status mainstay_fortran_reader_read(mainstay_reader *reader, int shard,
 
 /* `numbers`: of `offset`, one for each dimension of the array, in Fortran's order. */
 mainstay_status mainstay_fortran_reader_read_box(mainstay_reader *reader, const char *name, int numbers,
-                                                 const int64_t *offset, const CFI_cdesc_t *data) {
+                                                 const int64_t *offset, CFI_cdesc_t *data) {
   uint64_t shape[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1] = {0};
   size_t dimensions;
 

@@ -14,16 +14,13 @@
 ! 0. Errors work as in the module mainstay: by `stat`, or by ending the program.
 !
 ! Compile this file after mainstay.f90, with mainstay_fortran.c.
-module mainstay_reading
+module mainstay_readers
   use, intrinsic :: iso_c_binding
+  use mainstay_c, item_of_c => mainstay_item
   use mainstay_calls
+  use mainstay_elements
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name
-
-  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
-    MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
-    MAINSTAY_C128, MAINSTAY_BOOL
 
   ! One revision of a space. A copy is the same reader.
   type, public :: mainstay_reader
@@ -41,67 +38,6 @@ module mainstay_reading
     procedure :: close => close_reader
   end type
 
-  interface
-    function c_open(path, revision, reader) bind(C, name="mainstay_fortran_reader_open") result(status)
-      import
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_int64_t), value :: revision
-      type(c_ptr), intent(inout) :: reader
-      integer(c_int) :: status
-    end function
-    pure function c_revision(reader) bind(C, name="mainstay_reader_revision") result(revision)
-      import
-      type(c_ptr), value, intent(in) :: reader
-      integer(c_int64_t) :: revision
-    end function
-    pure function c_shards(reader) bind(C, name="mainstay_reader_shards") result(shards)
-      import
-      type(c_ptr), value, intent(in) :: reader
-      integer(c_int32_t) :: shards
-    end function
-    function c_items(reader, shard) bind(C, name="mainstay_reader_items") result(items)
-      import
-      type(c_ptr), value :: reader
-      integer(c_int32_t), value :: shard
-      integer(c_size_t) :: items
-    end function
-    function c_item(reader, shard, index, item) bind(C, name="mainstay_reader_item") result(status)
-      import
-      type(c_ptr), value :: reader
-      integer(c_int32_t), value :: shard
-      integer(c_size_t), value :: index
-      type(item_of_c), intent(inout) :: item
-      integer(c_int) :: status
-    end function
-    function c_read(reader, shard, name, offset, data, got, whole) &
-        bind(C, name="mainstay_fortran_reader_read") result(status)
-      import
-      type(c_ptr), value :: reader
-      integer(c_int), value :: shard
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: offset
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(inout) :: got
-      logical(c_bool), value :: whole
-      integer(c_int) :: status
-    end function
-    function c_read_box(reader, name, numbers, offset, data) &
-        bind(C, name="mainstay_fortran_reader_read_box") result(status)
-      import
-      type(c_ptr), value :: reader
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int), value :: numbers
-      integer(c_int64_t), intent(in) :: offset(*)
-      type(*), dimension(..), intent(inout) :: data
-      integer(c_int) :: status
-    end function
-    function c_close(reader) bind(C, name="mainstay_reader_close") result(status)
-      import
-      type(c_ptr), value :: reader
-      integer(c_int) :: status
-    end function
-  end interface
-
 contains
 
   ! Opens the complete revision of this number, or the newest, of the space in the directory `path`. While a job is
@@ -115,19 +51,19 @@ contains
     integer(c_int64_t) :: number
     number = MAINSTAY_NEWEST
     if (present(revision)) number = revision
-    call settle(c_open(to_c(path), number, self%handle), stat)
+    call settle(c_reader_open(to_c(path), number, self%handle), stat)
   end subroutine
 
   ! Its number; 0: the reader is not open.
   recursive pure integer(c_int64_t) function revision(self)
     class(mainstay_reader), intent(in) :: self
-    revision = c_revision(self%handle)
+    revision = c_reader_revision(self%handle)
   end function
 
   ! The number of shards; the last is shards() - 1.
   recursive pure integer function shards(self)
     class(mainstay_reader), intent(in) :: self
-    shards = int(c_shards(self%handle))
+    shards = int(c_reader_shards(self%handle))
   end function
 
   ! The items of a shard; none if there is no such shard.
@@ -137,9 +73,9 @@ contains
     type(mainstay_item), allocatable :: all(:)
     type(item_of_c) :: item
     integer(c_size_t) :: i
-    allocate (all(c_items(self%handle, int(shard, c_int32_t))))
+    allocate (all(c_reader_items(self%handle, int(shard, c_int32_t))))
     do i = 1, size(all, kind=c_size_t)
-      call settle(c_item(self%handle, int(shard, c_int32_t), i - 1, item))
+      call settle(c_reader_item(self%handle, int(shard, c_int32_t), i - 1, item))
       call item_from(item, all(i))
     end do
   end function
@@ -157,7 +93,7 @@ contains
     integer(c_int64_t) :: there
     integer(c_int) :: status
     there = 0
-    status = c_read(self%handle, int(shard, c_int), to_c(name), offset, data, there, logical(.not. present(got), c_bool))
+    status = c_reader_read(self%handle, int(shard, c_int), to_c(name), offset, data, there, logical(.not. present(got), c_bool))
     call settle(status, stat)
     if (present(got)) got = there
   end subroutine
@@ -181,7 +117,7 @@ contains
     integer(c_int64_t), intent(in) :: offset(:)
     type(*), dimension(..), intent(inout) :: data
     integer, intent(out), optional :: stat
-    call settle(c_read_box(self%handle, to_c(name), int(size(offset), c_int), offset, data), stat)
+    call settle(c_reader_read_box(self%handle, to_c(name), int(size(offset), c_int), offset, data), stat)
   end subroutine
 
   recursive subroutine read_box_int32(self, name, offset, data, stat)
@@ -200,6 +136,13 @@ contains
     type(c_ptr) :: handle
     handle = self%handle
     self%handle = c_null_ptr
-    call settle(c_close(handle), stat)
+    call settle(c_reader_close(handle), stat)
   end subroutine
+end module
+
+! All that `use mainstay_reading` makes known.
+module mainstay_reading
+  use mainstay_elements
+  use mainstay_calls, only: mainstay_item, mainstay_error_message, mainstay_status_name
+  use mainstay_readers, only: mainstay_reader
 end module
