@@ -124,16 +124,16 @@ impl SessionState {
         let going_on = GoingOn::of(group, &config, carryover)?;
         let begun = Instant::now();
         agree(group, check_plans(&plans))?;
-        let looked = look_at_levels(group, &plans, note.as_ref(), &config, &going_on, carryover)?;
+        let (looked, open) = look_at_levels(group, &plans, note.as_ref(), &config, &going_on, carryover)?;
         let (node, pool, policy) = find_pool(group, &looked[0], &config)?;
         let (lineage, next_number) = next_numbers(group, &looked, note.as_ref(), &going_on)?;
 
         let farthest = plans[plans.len() - 1].device.clone();
         let (mut whereabouts, mut later) = (None, None);
-        if looked.len() == plans.len() {
+        if open == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            let (from, note) = (looked.len(), note.take());
+            let (from, note) = (open, note.take());
             later = Some(LaterLevels { plans, from, note, carryover: carryover.for_later_levels() });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
@@ -177,8 +177,8 @@ impl SessionState {
     }
 }
 
-/// Reads the levels that the job goes on from: all of `plans`, or only the first if ranks were lost and its memory has
-/// all that they need. Collective.
+/// Reads the levels that the job goes on from, with their copies: all of `plans`, or only the first if ranks were lost
+/// and its memory has all that they need. Also returns the number of plans. Collective.
 fn look_at_levels(
     group: &dyn Group,
     plans: &[LevelPlan],
@@ -186,11 +186,11 @@ fn look_at_levels(
     config: &Config,
     going_on: &GoingOn,
     carryover: &mut Carryover,
-) -> Result<Vec<Looked>> {
+) -> Result<(Vec<Looked>, usize)> {
     let holds = !carryover.holds_none;
     // A recovery from the nodes' memory does not wait for storage: the other levels are opened later.
     let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
-    let now = if is_from_memory { 1 } else { plans.len() };
+    let mut now = if is_from_memory { 1 } else { plans.len() };
     let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut carryover.kept);
     let mut looked = Looked::at_all(group, plans, 0..now, note, config, holds, kept.as_deref_mut())?;
     let mut disk_lost = config.disk_lost;
@@ -201,10 +201,11 @@ fn look_at_levels(
             disk_lost = DiskLost::Accepted;
         }
         looked.extend(Looked::at_all(group, plans, now..plans.len(), note, config, holds, kept)?);
+        now = plans.len();
     }
-    let known = going_on.newest.filter(|_| looked.len() < plans.len());
+    let known = going_on.newest.filter(|_| now < plans.len());
     Looked::check_all(group, &mut looked, config, disk_lost, known, note)?;
-    Ok(looked)
+    Ok((looked, now))
 }
 
 /// The lowest rank of this node, the node's pool, and the way into it, for a session whose nearest level is `nearest`.
