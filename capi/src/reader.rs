@@ -7,6 +7,7 @@ use crate::{
     item::{Item, Named, told},
     memory::room,
     region::{name_of, numbers_of},
+    shards::read,
 };
 use mainstay_engine::Error;
 use std::{
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn mainstay_reader_open(path: *const c_char, revision: u64
             Some(revision).filter(|revision| ![0, NEWEST].contains(revision)),
             "mainstay_reader",
         )?;
-        let items = (0..engine.shard_count()).map(|shard| Ok(Named::all(&engine.shard(shard)?.items)));
+        let items = (0..engine.shard_count()).map(|shard| Ok(Named::all(engine.items(shard)?)));
         let items = items.collect::<Result<_, Error>>()?;
         *into = Box::into_raw(Box::new(Reader { engine, items }));
         Ok(())
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn mainstay_reader_item(
         // SAFETY: the caller's promises are passed on.
         let (reader, into) = unsafe { (reader.as_ref(), item.as_mut()) };
         let (reader, into) = (reader.ok_or_else(|| null("reader"))?, into.ok_or_else(|| null("item"))?);
-        reader.engine.shard(shard)?;
+        reader.engine.items(shard)?;
         *into = told(&reader.items[shard as usize], shard, index)?;
         Ok(())
     })
@@ -124,14 +125,11 @@ pub unsafe extern "C" fn mainstay_reader_read(
     got: *mut usize,
 ) -> Status {
     guard(|| {
-        let mut nobody = 0;
-        // SAFETY: null or as the caller promised.
-        let got = unsafe { got.as_mut() }.unwrap_or(&mut nobody);
-        *got = 0;
         // SAFETY: the caller's promises are passed on.
-        let (reader, name, into) = unsafe { (reader.as_mut(), name_of(name)?, room(data, bytes)?) };
-        *got = reader.ok_or_else(|| null("reader"))?.engine.read(shard, &name, offset, into)?;
-        Ok(())
+        unsafe {
+            let reader = reader.as_mut().map(|reader| &mut reader.engine).ok_or_else(|| null("reader"));
+            read(reader, shard, name, offset, data, bytes, got)
+        }
     })
 }
 

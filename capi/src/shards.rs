@@ -8,7 +8,7 @@ use crate::{
     region::name_of,
     session::{Session, session_of},
 };
-use mainstay_engine::Error;
+use mainstay_engine::{Error, Reader};
 use std::ffi::{c_char, c_void};
 
 /// Puts into `*count` the number of shards of the revision that the last mainstay_restore brought back. Shard r is
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn mainstay_shards(session: *mut Session, count: *mut u32)
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, count) = unsafe { (session_of(session)?, count.as_mut()) };
-        *count.ok_or_else(|| null("count"))? = session.engine.shards()?.count;
+        *count.ok_or_else(|| null("count"))? = session.engine.shards()?.shard_count();
         Ok(())
     })
 }
@@ -112,19 +112,40 @@ pub unsafe extern "C" fn mainstay_read_shard(
     got: *mut usize,
 ) -> Status {
     guard(|| {
-        let mut nobody = 0;
-        // SAFETY: null or as the caller promised.
-        let got = unsafe { got.as_mut() }.unwrap_or(&mut nobody);
-        *got = 0;
         // SAFETY: the caller's promises are passed on.
-        let (session, name, into) = unsafe { (session_of(session)?, name_of(name)?, room(data, bytes)?) };
-        *got = session.engine.read_shard(shard, &name, offset, into)?;
-        Ok(())
+        unsafe {
+            let reader = session_of(session).and_then(|session| session.engine.shards());
+            read(reader, shard, name, offset, data, bytes, got)
+        }
     })
 }
 
 fn items_of(session: &mut Session, shard: u32) -> Result<&[Named], Error> {
     // The engine knows whether the shard can still be read.
-    let told = session.engine.shard(shard)?;
-    Ok(session.items.entry(shard).or_insert_with(|| Named::all(&told.items)))
+    let items = session.engine.shards()?.items(shard)?;
+    Ok(session.items.entry(shard).or_insert_with(|| Named::all(items)))
+}
+
+/// Reads bytes of an item with `reader`, for mainstay_reader_read and mainstay_read_shard.
+///
+/// # Safety
+/// `name` ends with a zero byte, `data` has room for `bytes`, `got` is null or points to a size_t.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn read(
+    reader: Result<&mut Reader, Error>,
+    shard: u32,
+    name: *const c_char,
+    offset: u64,
+    data: *mut c_void,
+    bytes: usize,
+    got: *mut usize,
+) -> Result<(), Error> {
+    let mut nobody = 0;
+    // SAFETY: null or as the caller promised.
+    let got = unsafe { got.as_mut() }.unwrap_or(&mut nobody);
+    *got = 0;
+    // SAFETY: the caller's promises are passed on.
+    let (name, into) = unsafe { (name_of(name)?, room(data, bytes)?) };
+    *got = reader?.read(shard, &name, offset, into)?;
+    Ok(())
 }

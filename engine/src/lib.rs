@@ -58,8 +58,7 @@ pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use rehearsal::is_one as is_rehearsal;
 pub use session::{
-    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, ShardItems, ShardsHere,
-    Speculation, Stepped, run,
+    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, Speculation, Stepped, run,
 };
 pub use space::{format::PoolBound, tell_times};
 pub use survey::{

@@ -18,7 +18,7 @@ const CATALOGUE_BYTES_MAX: u64 = 64 << 20;
 
 /// The time between two failures or restarts. Later lineages have higher numbers. The id is drawn anew for each; it
 /// tells apart two that could not see one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lineage {
     pub number: u64,
     pub id: [u8; 16],

@@ -85,8 +85,8 @@ impl Objects {
         let telling = Telling {
             epoch,
             rank_before,
-            count: shards.count,
-            here: shards.here,
+            count: shards.shard_count(),
+            here: shards.here().collect(),
             is_given_up,
             kinds: self.kind_names(),
         };
@@ -97,7 +97,7 @@ impl Objects {
             (self.steps, self.rank_before, self.saved_as, self.since_failure) = (0, None, None, None);
             return Ok(Ok(None));
         };
-        let count = shards.count as usize;
+        let count = telling.count as usize;
         let survivors: Vec<Option<usize>> =
             (0..count).map(|shard| told.iter().position(|told| told.rank_before == Some(shard as u32))).collect();
         let goes_on = survivors.iter().any(Option::is_some);
@@ -283,13 +283,14 @@ impl Objects {
         key: Key,
         is_orphan: bool,
     ) -> Result<Option<String>> {
-        match session.shard_item_bytes(shard, DATA) {
+        let shards = session.shards()?;
+        match shards.item(shard, DATA).map(|item| item.bytes) {
             Ok(there) if row.offset.checked_add(row.bytes).is_some_and(|end| end <= there) => {}
             Ok(there) => return Ok(Some(format!("the index gives {} bytes at {} of {there}", row.bytes, row.offset))),
             Err(error) => return Ok(Some(error.to_string())),
         }
         let mut packed = vec![0; row.bytes as usize];
-        match session.read_shard(shard, DATA, row.offset, &mut packed) {
+        match shards.read(shard, DATA, row.offset, &mut packed) {
             Ok(bytes) if bytes == packed.len() => {}
             Ok(bytes) => return Ok(Some(format!("there are only {bytes} of {} bytes", packed.len()))),
             Err(error) => return Ok(Some(error.to_string())),
@@ -309,7 +310,8 @@ fn told_of(read: Vec<(usize, Result<Index>)>) -> ReadBy {
 }
 
 fn read_index(session: &mut Session, shard: u32) -> Result<Index> {
-    let bytes = session.shard_item_bytes(shard, INDEX).map_err(|error| match error.kind() {
+    let shards = session.shards()?;
+    let bytes = shards.item(shard, INDEX).map(|item| item.bytes).map_err(|error| match error.kind() {
         ErrorKind::InvalidArgument => Error::argument(
             "the revision to restore",
             format!("it was saved without objects: {error}; save by checkpoint of the objects, or open another space"),
@@ -317,7 +319,7 @@ fn read_index(session: &mut Session, shard: u32) -> Result<Index> {
         _ => error,
     })?;
     let mut told = vec![0; bytes as usize];
-    session.read_shard(shard, INDEX, 0, &mut told)?;
+    shards.read(shard, INDEX, 0, &mut told)?;
     decode(&told).map_err(|_| Error::Damaged { what: vec![format!("the index of objects of shard {shard}")] })
 }
 

@@ -69,12 +69,56 @@ pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<Whole<u64>
     let engine = opened.map_err(|error| raise(py, &error))?;
     let mut shards = Vec::new();
     for number in 0..engine.shard_count() {
-        let manifest = engine.shard(number).map_err(|error| raise(py, &error))?;
-        let notes = manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
-        shards.push(Shard::of(py, number, &manifest.items, notes)?);
+        let (items, notes) = contents_of(&engine, number).map_err(|error| raise(py, &error))?;
+        shards.push(Shard::of(py, number, &items, notes)?);
     }
     let (path, revision) = (engine.path().to_owned(), engine.key().number);
     Ok(Reader { path, revision, shards, engine: Mutex::new(Some(engine)) })
+}
+
+/// The items and notes of a shard.
+pub(crate) fn contents_of(reader: &Engine, shard: u32) -> Result<Contents, Error> {
+    Ok((reader.items(shard)?.to_vec(), reader.notes(shard)?))
+}
+
+type Contents = (Vec<format::Item>, BTreeMap<String, String>);
+
+/// A `Reader`, or a session after a restore.
+pub(crate) trait ReadsShards {
+    /// Calls the engine without the interpreter.
+    fn reading<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T>;
+
+    fn read_item<'py>(
+        &self,
+        py: Python<'py>,
+        (shard, name): (Whole<u32>, Text<'_>),
+        Whole(offset): Whole<u64>,
+        bytes: Option<Whole<u64>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (Whole(shard), name) = (shard, name.to_string_lossy());
+        let there = self.reading(py, |reader| Ok(reader.item(shard, &name)?.bytes))?.saturating_sub(offset);
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
+        PyBytes::new_with(py, bytes as usize, |into| {
+            self.reading(py, |reader| reader.read(shard, &name, offset, into)).map(drop)
+        })
+    }
+
+    fn read_item_into(
+        &self,
+        py: Python<'_>,
+        (shard, name): (Whole<u32>, Text<'_>),
+        offset: Whole<u64>,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.reading(py, |reader| reader.read(shard.0, &name, offset.0, into))
+    }
 }
 
 impl Shard {
@@ -126,7 +170,7 @@ impl Found {
         }
         let mut all = Vec::new();
         for shard in 0..engine.shard_count() {
-            all.extend(engine.shard(shard)?.items.iter().find(|item| item.name == name).map(|item| (shard, item)));
+            all.extend(engine.items(shard)?.iter().find(|item| item.name == name).map(|item| (shard, item)));
         }
         match &all[..] {
             // The name in the error if there is none.
@@ -177,9 +221,12 @@ impl Item {
     }
 }
 
-impl Reader {
-    /// Calls the engine without the interpreter.
-    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send) -> PyResult<T> {
+impl ReadsShards for Reader {
+    fn reading<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
         let called = || {
             let mut engine = match self.engine.try_lock() {
                 Ok(engine) => engine,
@@ -211,12 +258,7 @@ impl Reader {
         offset: Whole<u64>,
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
-        let there = self.call(py, |engine| Ok(engine.item(shard, &name)?.bytes))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
-        PyBytes::new_with(py, bytes as usize, |into| {
-            self.call(py, |engine| engine.read(shard, &name, offset, into)).map(drop)
-        })
+        self.read_item(py, (shard, name), offset, bytes)
     }
 
     /// Like read(), into `buffer`; returns the number of bytes read.
@@ -228,10 +270,7 @@ impl Reader {
         offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
-        let name = name.to_string_lossy();
-        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
-        let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read(shard.0, &name, offset.0, into))
+        self.read_item_into(py, (shard, name), offset, buffer)
     }
 
     /// Fills `buffer` with a box of the global array `name`, from all shards that hold part of it. The box begins at
@@ -248,7 +287,7 @@ impl Reader {
         let mut buffer = Flat::to_fill(&format!("box of {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
         let [offset, shape] = [offset, shape].map(|Wholes(all)| all);
-        self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
+        self.reading(py, |engine| engine.read_box(&name, &offset, &shape, into))
     }
 
     /// Returns the item `name` as a numpy array of its saved type and shape. With `shard` it is the item of that
@@ -258,12 +297,12 @@ impl Reader {
     fn array<'py>(&self, py: Python<'py>, name: Text<'_>, shard: Option<Whole<u32>>) -> PyResult<Bound<'py, PyAny>> {
         let name = name.to_string_lossy();
         let shard = shard.map(|Whole(shard)| shard);
-        let Found { shard, dtype, shape, bytes } = self.call(py, |engine| Found::of(engine, &name, shard))?;
+        let Found { shard, dtype, shape, bytes } = self.reading(py, |engine| Found::of(engine, &name, shard))?;
         let array = py.import("numpy")?.call_method1("empty", (bytes, "u1"))?;
         {
             let mut buffer = Flat::to_fill(&format!("item {name:?}"), &array).map_err(|error| raise(py, &error))?;
             let into = buffer.bytes_mut();
-            self.call(py, |engine| match shard {
+            self.reading(py, |engine| match shard {
                 Some(shard) => engine.read(shard, &name, 0, into).map(drop),
                 None => engine.read_box(&name, &vec![0; shape.len()], &shape, into),
             })?;

@@ -10,7 +10,7 @@ use crate::{
     notes,
     number::{Flag, Text, Whole, Wholes, whole},
     open::{Open, OpenSession, or_refuse},
-    reader::{Item, Shard},
+    reader::{Item, ReadsShards, Shard, contents_of},
     record::Record,
     recovered::Recovered,
     restored::Restored,
@@ -19,7 +19,7 @@ use crate::{
     stream::{self, Files},
     wire::MpiWire,
 };
-use mainstay_engine::{Allocated, Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
+use mainstay_engine::{Allocated, Error, LevelKind, Reader, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
     IntoPyObjectExt, PyTraverseError, PyVisit,
     exceptions::PyBaseException,
@@ -556,9 +556,10 @@ impl Session {
         let told = self.state.call(py, |engine| {
             let wanted = or_refuse(engine, wanted);
             engine.bring_shards(&wanted)?;
-            (0..engine.shards()?.count).map(|shard| engine.shard(shard)).collect::<Result<Vec<_>, Error>>()
+            let shards = engine.shards()?;
+            (0..shards.shard_count()).map(|shard| contents_of(shards, shard)).collect::<Result<Vec<_>, Error>>()
         })?;
-        (0..).zip(told).map(|(number, told)| Shard::of(py, number, &told.items, told.notes)).collect()
+        (0..).zip(told).map(|(number, (items, notes))| Shard::of(py, number, &items, notes)).collect()
     }
 
     /// Returns up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard of bring_shards(): fewer
@@ -575,12 +576,7 @@ impl Session {
         offset: Whole<u64>,
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
-        let there = self.state.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
-        PyBytes::new_with(py, bytes as usize, |into| {
-            self.state.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
-        })
+        self.read_item(py, (shard, name), offset, bytes)
     }
 
     /// Like read_shard(), into `buffer`; returns the number of bytes read.
@@ -592,10 +588,7 @@ impl Session {
         offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
-        let name = name.to_string_lossy();
-        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
-        let into = buffer.bytes_mut();
-        self.state.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
+        self.read_item_into(py, (shard, name), offset, buffer)
     }
 
     /// Returns a stream as a binary file: with "wb" a writer to the revision that has begun, with "rb" a reader of
@@ -886,6 +879,16 @@ fn number(revision: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>, Error> {
     let Some(given) = revision else { return Ok(None) };
     let told = || Error::argument("revision", format!("{given} is none, it takes a number from 1 on"));
     given.extract().map(Some).map_err(|_| told())
+}
+
+impl ReadsShards for Session {
+    fn reading<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Reader) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.state.call(py, |engine| call(engine.shards()?))
+    }
 }
 
 /// The numbers of shards.

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// A revision's identity. The newest has the highest lineage, and in that the highest number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RevisionKey {
     pub lineage: Lineage,
     pub number: u64,

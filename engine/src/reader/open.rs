@@ -1,6 +1,6 @@
 //! Chooses a revision and opens it, while a job may remove it.
 
-use super::{Elsewhere, Guard, Reader};
+use super::{InSpace, Reader, ShardPlace, guard::Guard};
 use crate::{
     device::{Device, Disk},
     error::{Error, Result},
@@ -10,10 +10,9 @@ use crate::{
     rehearsal,
     remark::Remark,
     restore::SavedShard,
-    space::format::Manifest,
-    survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
+    survey::{RevisionSurvey, SpaceSurvey},
 };
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// The time in which opening tries further revisions, if a running job removes each.
 const TRY: Duration = Duration::from_secs(5);
@@ -36,6 +35,14 @@ impl Reader {
         Self::open_by(&|| SpaceSurvey::open_on(&*device), device.clone(), revision, note)
     }
 
+    fn of_space(path: String, space: Box<InSpace>, places: Vec<ShardPlace>) -> Result<Reader> {
+        let saved = places.iter().map(|shard| Ok(SavedShard::of(&shard.entry, shard.manifest()?)));
+        let contents = saved.collect::<Result<Vec<SavedShard>>>()?;
+        let (key, shard_count) = (space.revision.key, contents.len() as u32);
+        let (here, space) = ((0..).zip(places).collect(), Some(space));
+        Ok(Reader { path, key, shard_count, here, contents, space, ..Reader::default() })
+    }
+
     fn open_by(
         look: &dyn Fn() -> Result<SpaceSurvey>,
         device: Arc<dyn Device>,
@@ -48,35 +55,22 @@ impl Reader {
             let index = chosen(&survey, revision)?;
             let at_work = survey.is_at_work();
             let SpaceSurvey { path, mut revisions, damage, .. } = survey;
-            let mut found = revisions.swap_remove(index);
+            let found = revisions.swap_remove(index);
             let mut guards: Vec<Guard> = whole_on(&found, &device).map(|device| Guard::new(device, note)).collect();
             if at_work && !guards.is_empty() {
                 guards.retain_mut(|guard| guard.hold(found.key));
             }
             let is_there = !at_work || !guards.is_empty() || found.lies.iter().any(|lying| !lying.whole);
-            let mut elsewhere = Elsewhere::default();
-            let manifests = if is_there { manifests(&mut found, &mut elsewhere)? } else { None };
-            match manifests {
-                Some(manifests) => {
+            let mut space = Box::new(InSpace::new(found, damage, guards));
+            let places = if is_there { space.places()? } else { None };
+            match places {
+                Some(places) => {
                     if revision.is_none() {
-                        MAY_BE_NEWER.make(0, || (!damage.is_empty()).then(|| damage.join("; ")));
+                        MAY_BE_NEWER.make(0, || (!space.damage.is_empty()).then(|| space.damage.join("; ")));
                     }
-                    let of_shard =
-                        |(shard, manifest): (&ShardSurvey, &Manifest)| SavedShard::of(shard.entry(), manifest);
-                    let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();
-                    return Ok(Reader {
-                        path,
-                        revision: found,
-                        manifests,
-                        saved,
-                        damage,
-                        elsewhere,
-                        last: None,
-                        rows: BTreeMap::new(),
-                        guards,
-                    });
+                    return Reader::of_space(path, space, places);
                 }
-                None if revision.is_some() || start.elapsed() >= TRY => return Err(found.shards[0].let_go()),
+                None if revision.is_some() || start.elapsed() >= TRY => return Err(space.revision.shards[0].let_go()),
                 None => {}
             }
         }
@@ -115,25 +109,4 @@ fn whole_on<'a>(
     let whole = revision.lies.iter().filter(|lying| lying.whole);
     let places = whole.map(|lying| Arc::new(Disk::existing(&lying.place.directory)) as Arc<dyn Device>);
     revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
-}
-
-/// The manifests of all shards, each from the nearest place in which it can be read; `None` if a job removed the
-/// revision meanwhile.
-fn manifests(revision: &mut RevisionSurvey, elsewhere: &mut Elsewhere) -> Result<Option<Vec<Manifest>>> {
-    let mut manifests = Vec::new();
-    while let Some(shard) = revision.shards.get(manifests.len()) {
-        let error = match shard.manifest() {
-            Ok(Some(manifest)) => {
-                manifests.push(manifest);
-                continue;
-            }
-            Ok(None) => shard.let_go(),
-            Err(error) => shard.judge(error),
-        };
-        let number = shard.shard;
-        if !elsewhere.turn(revision, number, &error) {
-            return if matches!(error, Error::RevisionMissing { .. }) { Ok(None) } else { Err(error) };
-        }
-    }
-    Ok(Some(manifests))
 }

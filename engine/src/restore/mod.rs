@@ -23,7 +23,7 @@ pub(crate) use hash_rows::{HashRows, rows_of};
 pub(crate) use hidden::Hidden;
 pub(crate) use pour::{pour, pour_blocks};
 pub(crate) use redistribute::{
-    SavedShard, Sharing, WantedItem, blocks_wanted, box_of, counts_as_same, share_of, stored_blocks,
+    Redistribution, SavedShard, Sharing, WantedItem, blocks_wanted, box_of, counts_as_same, share_of, stored_blocks,
 };
 pub(crate) use regions::{Targets, has_moved, match_regions};
 pub(crate) use scatter::Scatter;

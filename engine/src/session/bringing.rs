@@ -6,7 +6,6 @@ use super::{
     entry::Call,
     fetch::Search,
     levels::Levels,
-    shards::ShardItems,
     state::SessionState,
 };
 use crate::{
@@ -14,7 +13,7 @@ use crate::{
     group::{Group, agree, gather},
     restore::SavedShard,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A shard as a rank reports it: its level, its layout, and its contents.
 type ToldShard = (usize, [u8; 16], SavedShard);
@@ -27,22 +26,24 @@ impl SessionState {
         let entry = self.enter_ready(Call::BringShards, ready)?;
         let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.restored.shards);
         let Some((_, chosen)) = shards.of.clone() else { return Ok(()) };
-        if shards.told.is_empty() {
-            let told = self.levels.tell_shards(group, &chosen)?;
-            for (level, layout, saved) in told {
+        if !shards.reader.knows_all() {
+            let mut contents = BTreeMap::new();
+            for (level, layout, saved) in self.levels.tell_shards(group, &chosen)? {
                 let shard = saved.entry.shard;
                 if !chosen.is_searched
+                    && !shards.reader.is_here(shard)
                     && let Some(portion) = self.levels.at(level).portion_of(layout, shard)
                 {
-                    shards.lying.entry(shard).or_insert((portion, saved.entry));
+                    shards.reader.read_at(portion, saved.entry.clone());
                 }
-                shards.told.entry(shard).or_insert_with(|| ShardItems::of(saved.items, saved.notes));
+                contents.entry(shard).or_insert(saved);
             }
+            shards.reader.know_all(contents.into_values().collect());
         }
         let is_there = |shard: &u32| match chosen.is_searched {
             // A shard that is damaged here may be whole elsewhere. It counts as present only once it is verified.
             true => shards.brought.contains(shard),
-            false => shards.lying.contains_key(shard),
+            false => shards.reader.is_here(*shard),
         };
         let lacking: BTreeSet<u32> = wanted.iter().copied().filter(|shard| !is_there(shard)).collect();
         let mut lacks = [lacking.len() as u64];

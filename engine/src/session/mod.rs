@@ -84,7 +84,6 @@ pub use recover::Recovered;
 pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
 pub use saver::Saver;
-pub use shards::{ShardItems, ShardsHere};
 pub use speculative::Speculation;
 
 use crate::{

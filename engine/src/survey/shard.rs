@@ -3,10 +3,10 @@
 use crate::{
     commit::{Kept, RevisionKey},
     error::{Error, Result},
-    restore::{BlockReader, Scatter, pour},
+    restore::pour,
     space::{
         Portion,
-        format::{BLOCK_BYTES, Entry, Item, Manifest, PhaseRecord, Slot},
+        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Slot},
     },
 };
 use std::io;
@@ -72,26 +72,16 @@ impl ShardSurvey {
         Ok(older.manifest()?.map_or(0, |older| manifest.shared_bytes(&older)))
     }
 
+    /// Reads every block and compares it with its hash.
     pub(super) fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-        self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
-    }
-
-    /// Reads every block and compares it with its hash. Calls `sink` with the bytes of `items`, which are some or all
-    /// items of this shard: the index in `items`, the offset in the item and the bytes, in any order, from several
-    /// threads. The bytes count only if the whole shard is good.
-    pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
-        let scatter = Scatter::new(items.iter().zip(0..));
-        scatter.fill_zeros(sink);
-        self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
-    }
-
-    fn read_blocks(&self, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<Verified> {
-        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, sink));
-        let Err(error) = poured else { return Ok(Verified::Whole) };
-        let Some(what) = damage_of(&error) else { return Err(error) };
-        let of_shard = |what| format!("shard {}: {what}", self.shard);
-        let what = what.into_iter().map(of_shard).collect();
-        Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
+        let read = &|_, bytes: &[u8]| progress(bytes.len() as u64);
+        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, read));
+        match poured.map_err(|error| self.judge(error)) {
+            Ok(()) => Ok(Verified::Whole),
+            Err(Error::Unreadable { what }) => Ok(Verified::Damaged { what }),
+            Err(Error::RevisionMissing { .. }) => Ok(Verified::LetGo),
+            Err(error) => Err(error),
+        }
     }
 
     /// The meaning of an `error` of reading the shard: damage, or removal by a job meanwhile.
@@ -114,11 +104,6 @@ impl ShardSurvey {
              `mainstay hold` it first"
         );
         Error::RevisionMissing { path: self.portion.path().to_owned(), why }
-    }
-
-    /// A reader of the shard's blocks; `manifest` is the shard's.
-    pub(crate) fn blocks_of(&self, manifest: &Manifest) -> BlockReader {
-        BlockReader::new(self.portion.clone(), manifest)
     }
 
     pub(crate) fn entry(&self) -> &Entry {

@@ -193,10 +193,11 @@ fn copy_one(
         let number = revision.key.number;
         return Err(Stopped::Gone(format!("another revision {number} is there meanwhile; copy again")));
     }
-    let sizes: Vec<_> = (0..reader.shard_count()).map(|shard| size_of(reader.lying(shard).1.clone())).collect();
+    let sizes = (0..reader.shard_count()).map(|shard| Ok(size_of(reader.shard(shard)?.clone())));
+    let sizes = sizes.collect::<Result<Vec<_>>>()?;
     let layout = match target.layout_for(revision.key, &sizes) {
         Some(layout) => layout,
-        None => target.make_layout(&Rooms::of(&reader, later))?,
+        None => target.make_layout(&Rooms::of(&reader, later)?)?,
     };
     take_over(target.device, target.layout(layout)?, &mut reader, progress)?;
     Ok(reader.elsewhere().to_vec())

@@ -2,6 +2,7 @@
 
 use crate::{
     commit::{Need, RUNS},
+    error::Result,
     feed::size_of,
     reader::Reader,
     space::format::{BLOCK_BYTES, Catalogue, Run, blocks_for},
@@ -29,17 +30,15 @@ struct Growing {
 
 impl Rooms {
     /// For the revision of `next`, and those of `later` with the same number of shards.
-    pub(super) fn of(next: &Reader, later: &[&Reader]) -> Rooms {
+    pub(super) fn of(next: &Reader, later: &[&Reader]) -> Result<Rooms> {
         let shards = next.shard_count();
         let mut alike = vec![next];
         alike.extend(later.iter().filter(|reader| reader.shard_count() == shards));
-        let growing: Vec<Growing> = (0..shards)
-            .map(|shard| {
-                let mut growing = Growing::default();
-                alike.iter().for_each(|reader| growing.add(reader, shard));
-                growing
-            })
-            .collect();
+        let of_shard = |shard| {
+            let mut growing = Growing::default();
+            alike.iter().try_for_each(|reader| growing.add(reader, shard)).map(|()| growing)
+        };
+        let growing = (0..shards).map(of_shard).collect::<Result<Vec<Growing>>>()?;
         // Each root has a catalogue of its own: two in the slots, two in progress.
         let catalogues = 4 * blocks_for(Catalogue::bytes_for(alike.len() + 1));
         let written = |growing: &Growing| growing.data.saturating_add(growing.meta).saturating_add(catalogues);
@@ -47,22 +46,23 @@ impl Rooms {
         let portion = |growing: Growing| {
             growing.most.saturating_add(growing.meta).saturating_add(catalogues).max(growing.as_before)
         };
-        Rooms { portions: growing.into_iter().map(portion).collect(), bytes }
+        Ok(Rooms { portions: growing.into_iter().map(portion).collect(), bytes })
     }
 }
 
 impl Growing {
     /// A whole shard must fit first, even if it then shares blocks with an earlier one.
-    fn add(&mut self, reader: &Reader, shard: u32) {
-        let (survey, manifest) = reader.lying(shard);
+    fn add(&mut self, reader: &Reader, shard: u32) -> Result<()> {
+        let (survey, manifest) = (reader.survey(shard)?, reader.shard(shard)?);
         let (portion, need) = (survey.portion(), Need::of(&size_of(manifest.clone()), RUNS));
         self.most = self.most.max(self.data.saturating_add(need.data));
         self.meta = self.meta.saturating_add(need.meta);
         let (layout, rank) = (portion.layout_id(), portion.rank());
         let is_new = |run: &&Run| self.counted.insert((layout, rank, run.first_block, run.blocks));
         self.data += manifest.runs.iter().filter(is_new).map(|run| run.blocks).sum::<u64>();
-        let lies = reader.revision().lies.iter().flat_map(|lying| &lying.shards);
+        let lies = reader.revision().into_iter().flat_map(|revision| &revision.lies).flat_map(|lying| &lying.shards);
         let everywhere = lies.filter(|other| other.shard == shard).chain([survey]);
         self.as_before = everywhere.map(|lying| lying.portion_blocks()).fold(self.as_before, u64::max);
+        Ok(())
     }
 }

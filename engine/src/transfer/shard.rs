@@ -51,7 +51,7 @@ pub(super) fn take_over(
     for shard in 0..reader.shard_count() {
         reader.renew();
         match layout.has(reader.key(), shard) {
-            true => progress(reader.lying(shard).0.block_bytes()),
+            true => progress(reader.survey(shard)?.block_bytes()),
             false => copy_shard(device, layout, reader, shard, progress)?,
         }
     }
@@ -69,7 +69,7 @@ fn copy_shard(
     let (mut shares, is_sure) = (true, layout.is_sure(shard));
     loop {
         let copy = empty_copy(device, layout, reader, shard, shares)?;
-        let (survey, manifest) = reader.lying(shard);
+        let (survey, manifest) = (reader.survey(shard)?, reader.shard(shard)?);
         let carried = AtomicU64::new(0);
         let copied = copy_published(survey.portion(), manifest, &copy, false, &|bytes| {
             carried.fetch_add(bytes, Ordering::Relaxed);
@@ -105,7 +105,7 @@ fn empty_copy(
     shares: bool,
 ) -> Result<Arc<Shard>, Error> {
     let (key, shards) = (reader.key(), reader.shard_count());
-    let (survey, manifest) = reader.lying(shard);
+    let (survey, manifest) = (reader.survey(shard)?, reader.shard(shard)?);
     let (size, phases) = (size_of(manifest.clone()), survey.entry().phases);
     let taken_over = TakenOver { phases, reads_shared: !layout.is_sure(shard) };
     let site = layout.site(device, shard, &size, shares)?.taking_over(taken_over);

@@ -317,7 +317,7 @@ fn other_ranks_read_shards_of_several_levels() {
                 for shard in wanted {
                     let expected = own(shard as usize);
                     let mut into = vec![0; expected.len()];
-                    assert_eq!(session.read_shard(shard, "particles", 0, &mut into)?, expected.len());
+                    assert_eq!(session.shards()?.read(shard, "particles", 0, &mut into)?, expected.len());
                     assert!(into == expected, "shard {shard} on rank {rank} of {seats:?} without {lost:?}");
                 }
                 Ok(())

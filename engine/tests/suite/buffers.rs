@@ -299,7 +299,7 @@ fn what_was_put_is_left_for_get_by_a_restore() {
                     let shard = (rank % saved) as u32;
                     session.bring_shards(&[shard]).unwrap();
                     let mut into = vec![0; buffer(shard as usize, 4).len()];
-                    session.read_shard(shard, "buffer", 0, &mut into).unwrap();
+                    session.shards().unwrap().read(shard, "buffer", 0, &mut into).unwrap();
                     assert_eq!(into, buffer(shard as usize, 4));
                 }
                 session.checkpoint().unwrap();

@@ -832,8 +832,8 @@ fn ranks_of_another_number_read_the_shards_of_all_nodes() {
                 for &shard in wanted {
                     let expected = own(shard as usize);
                     let mut into = vec![0; expected.len()];
-                    assert_eq!(session.shard(shard)?.items[0].bytes, expected.len() as u64);
-                    assert_eq!(session.read_shard(shard, "particles", 0, &mut into)?, expected.len());
+                    assert_eq!(session.shards()?.items(shard)?[0].bytes, expected.len() as u64);
+                    assert_eq!(session.shards()?.read(shard, "particles", 0, &mut into)?, expected.len());
                     assert!(into == expected, "shard {shard} on rank {rank} of {seats:?} without {lost:?}");
                 }
                 Ok(())

@@ -186,7 +186,7 @@ fn what_each_rank_has_for_itself_comes_back_on_no_other_number_of_ranks() {
             session.restore().unwrap().unwrap();
             assert_eq!(step, [7; 16]);
             session.bring_shards(&[0]).unwrap();
-            session.read_shard(0, "part", 0, &mut part).unwrap();
+            session.shards().unwrap().read(0, "part", 0, &mut part).unwrap();
             assert_eq!(part, [7; 17]);
         });
     }

@@ -1,7 +1,7 @@
 //! Reads other ranks' data after a restore.
 
-use crate::support::{around::Around, bounded, in_sessions, run};
-use mainstay_engine::{Config, ErrorKind, Region, Result, Session, ShardsHere};
+use crate::support::{around::Around, bounded, in_sessions, run, spread::Part};
+use mainstay_engine::{Config, ErrorKind, Reader, Region, Result, Session};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -25,6 +25,12 @@ fn save(space: &Path, ranks: usize) {
     });
 }
 
+/// The number of shards, and those that this rank can read.
+fn seen(session: &mut Session) -> (u32, Vec<u32>) {
+    let shards = session.shards().unwrap();
+    (shards.shard_count(), shards.here().collect())
+}
+
 fn kind<T: std::fmt::Debug>(came: mainstay_engine::Result<T>) -> ErrorKind {
     came.unwrap_err().kind()
 }
@@ -35,27 +41,27 @@ fn other_numbers_of_ranks_read_all_shards_that_they_see() {
     save(folder.path(), 3);
     for ranks in [1, 2, 4] {
         job(folder.path(), ranks, |rank, session| {
-            assert_eq!(session.shards().unwrap(), ShardsHere::default());
-            assert_eq!(kind(session.read_shard(0, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
+            assert_eq!(seen(session), (0, vec![]));
+            assert_eq!(kind(session.shards().unwrap().read(0, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
             session.restore().unwrap().unwrap();
-            assert_eq!(session.shards().unwrap(), ShardsHere { count: 3, here: vec![0, 1, 2] });
+            assert_eq!(seen(session), (3, vec![0, 1, 2]));
             for shard in [2, 0, 1, 2] {
                 let expected = content(shard);
-                assert_eq!(session.shard_item_bytes(shard as u32, "own").unwrap(), expected.len() as u64);
+                assert_eq!(session.shards().unwrap().item(shard as u32, "own").unwrap().bytes, expected.len() as u64);
                 let mut into = vec![0; 5000];
                 assert_eq!(
-                    session.read_shard(shard as u32, "own", 6000, &mut into).unwrap(),
+                    session.shards().unwrap().read(shard as u32, "own", 6000, &mut into).unwrap(),
                     expected.len().min(11_000) - 6000
                 );
                 assert!(into.starts_with(&expected[6000..expected.len().min(11_000)]), "{rank} {shard}");
             }
-            assert_eq!(kind(session.read_shard(3, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
-            assert_eq!(kind(session.read_shard(1, "other", 0, &mut [0])), ErrorKind::InvalidArgument);
+            assert_eq!(kind(session.shards().unwrap().read(3, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
+            assert_eq!(kind(session.shards().unwrap().read(1, "other", 0, &mut [0])), ErrorKind::InvalidArgument);
             if ranks == 4 {
                 // Its blocks may be overwritten from here on.
                 session.begin(1).unwrap();
-                assert_eq!(session.shards().unwrap(), ShardsHere::default());
-                assert_eq!(kind(session.read_shard(0, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
+                assert_eq!(seen(session), (0, vec![]));
+                assert_eq!(kind(session.shards().unwrap().read(0, "own", 0, &mut [0])), ErrorKind::InvalidArgument);
                 session.abandon().unwrap();
             }
         });
@@ -68,9 +74,9 @@ fn as_many_ranks_read_their_own() {
     save(folder.path(), 2);
     job(folder.path(), 2, |rank, session| {
         session.restore().unwrap().unwrap();
-        assert_eq!(session.shards().unwrap(), ShardsHere { count: 2, here: vec![rank as u32] });
+        assert_eq!(seen(session), (2, vec![rank as u32]));
         let mut into = vec![0; content(rank).len()];
-        session.read_shard(rank as u32, "own", 0, &mut into).unwrap();
+        session.shards().unwrap().read(rank as u32, "own", 0, &mut into).unwrap();
         assert_eq!(into, content(rank));
     });
 }
@@ -93,8 +99,8 @@ fn no_damaged_byte_is_handed_out() {
     job(folder.path(), 2, |_, session| {
         session.restore().unwrap().unwrap();
         let mut into = vec![0; 10_000];
-        assert_eq!(kind(session.read_shard(1, "own", 0, &mut into)), ErrorKind::Damaged);
-        assert_eq!(session.read_shard(2, "own", 0, &mut into).unwrap(), 10_000);
+        assert_eq!(kind(session.shards().unwrap().read(1, "own", 0, &mut into)), ErrorKind::Damaged);
+        assert_eq!(session.shards().unwrap().read(2, "own", 0, &mut into).unwrap(), 10_000);
     });
 }
 
@@ -140,19 +146,20 @@ fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
             let mine: Vec<u32> = (rank as u32..4).step_by(ranks).chain([0]).take(rank + 1).collect();
             session.bring_shards(&mine).unwrap();
             for shard in 0..4 {
-                let told = session.shard(shard).unwrap();
-                let items: Vec<(&str, u64)> = told.items.iter().map(|item| (&*item.name, item.bytes)).collect();
+                let shards = session.shards().unwrap();
+                let items: Vec<(&str, u64)> =
+                    shards.items(shard).unwrap().iter().map(|item| (&*item.name, item.bytes)).collect();
                 let bytes = particles(shard as usize).len() as u64;
-                assert_eq!(items, [("step", 5000), ("particles", bytes)], "{told:?}");
-                assert_eq!(told.notes["count"], bytes.to_string());
+                assert_eq!(items, [("step", 5000), ("particles", bytes)]);
+                assert_eq!(shards.notes(shard).unwrap()["count"], bytes.to_string());
             }
             for shard in mine {
                 let expected = particles(shard as usize);
                 let mut into = vec![0; expected.len() - 1000];
-                assert_eq!(session.read_shard(shard, "particles", 1000, &mut into).unwrap(), into.len());
+                assert_eq!(session.shards().unwrap().read(shard, "particles", 1000, &mut into).unwrap(), into.len());
                 assert!(into == expected[1000..], "{rank} of {ranks}, shard {shard}");
             }
-            assert_eq!(kind(session.shard(4)), ErrorKind::InvalidArgument);
+            assert_eq!(kind(session.shards().unwrap().items(4)), ErrorKind::InvalidArgument);
         });
     }
 }
@@ -168,7 +175,7 @@ fn a_call_that_other_ranks_do_not_make_is_told() {
         assert_eq!(kind(told), ErrorKind::CallMismatch);
         session.bring_shards(&[1 - rank as u32]).unwrap();
         let mut into = vec![0; 100];
-        session.read_shard(1 - rank as u32, "own", 0, &mut into).unwrap();
+        session.shards().unwrap().read(1 - rank as u32, "own", 0, &mut into).unwrap();
         assert_eq!(into, content(1 - rank)[..100]);
     });
 }
@@ -195,4 +202,61 @@ fn shards_that_nobody_can_send_are_out_of_sight() {
         })
     });
     assert_eq!(told, [ErrorKind::OutOfSight; 3]);
+}
+
+/// A reader outside the job read boxes, a session only items. Both say the same if there is no such data.
+#[test]
+fn a_session_reads_boxes_and_refuses_as_a_reader_does() {
+    const GLOBAL: [u64; 2] = [12, 700];
+    let folder = TempDir::new().unwrap();
+    let cells = |part: &Part| -> Vec<u8> { part.numbers().into_iter().flat_map(u64::to_le_bytes).collect() };
+    job(folder.path(), 3, |rank, session| {
+        let mut part = Part::slab(&GLOBAL, rank, 3);
+        part.fill(|number| number);
+        session.protect(part.region("u").unwrap()).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.unprotect("u").unwrap();
+    });
+    job(folder.path(), 2, |rank, session| {
+        let mut part = Part::slab(&GLOBAL, rank, 2);
+        session.protect(part.region("u").unwrap()).unwrap();
+        session.restore().unwrap().unwrap();
+        let wanted = Part::new(&GLOBAL, vec![3..12, 13..600]);
+        let mut into = vec![0; wanted.cells.len() * 8];
+        let told = session.shards().unwrap().read_box("u", &[3, 13], &[9, 587], &mut into).unwrap_err();
+        assert!(told.kind() == ErrorKind::InvalidArgument && told.to_string().contains("call bring_shards"), "{told}");
+        session.bring_shards(&[0, 1, 2]).unwrap();
+        let shards = session.shards().unwrap();
+        shards.read_box("u", &[3, 13], &[9, 587], &mut into).unwrap();
+        assert!(into == cells(&wanted), "{rank}");
+        let mut reader = Reader::open(folder.path(), None, "test").unwrap();
+        for (shard, name) in [(3, "u"), (1, "v")] {
+            let [here, there] = [&mut *shards, &mut reader]
+                .map(|reader| reader.read(shard, name, 0, &mut [0]).unwrap_err().to_string());
+            assert_eq!(here, there);
+        }
+        let mut hashes = [[None; 2]; 2];
+        shards.hashes(1, "u", 0, &mut hashes[0]).unwrap();
+        reader.hashes(1, "u", 0, &mut hashes[1]).unwrap();
+        assert!(hashes[0] == hashes[1] && hashes[0][0].is_some(), "{hashes:?}");
+        session.unprotect("u").unwrap();
+    });
+}
+
+/// A program that merges the items of all shards reads them in turn. A reader keeps only some shards open.
+#[test]
+fn any_number_of_shards_are_read_in_turn() {
+    const RANKS: usize = 35;
+    let folder = TempDir::new().unwrap();
+    save(folder.path(), RANKS);
+    let mut reader = Reader::open(folder.path(), None, "test").unwrap();
+    let mut into = vec![0; 700];
+    for offset in (0..9_100).step_by(700) {
+        let back = (0..RANKS).rev().filter(|_| offset % 1400 == 0);
+        for shard in (0..RANKS).chain(back) {
+            let got = reader.read(shard as u32, "own", offset as u64, &mut into).unwrap();
+            assert!(into[..got] == content(shard)[offset..][..got] && got == 700, "{shard} at {offset}");
+        }
+    }
 }

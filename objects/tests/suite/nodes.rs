@@ -75,7 +75,7 @@ impl Job {
         if self.recovery == Recovery::Shrink {
             session.restore().unwrap().unwrap();
             let mut holders = self.holders.lock().unwrap();
-            session.shards().unwrap().here.iter().for_each(|shard| holders[*shard as usize].push(rank));
+            session.shards().unwrap().here().for_each(|shard| holders[shard as usize].push(rank));
         }
     }
 

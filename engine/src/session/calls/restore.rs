@@ -2,7 +2,8 @@
 
 use crate::{
     error::{Error, Result},
-    session::{Got, Restored, Session, ShardItems, ShardsHere},
+    reader::Reader,
+    session::{Got, Restored, Session},
     space::format::Item,
 };
 
@@ -46,42 +47,23 @@ impl Session {
         self.ours()?.program.restored.reading.stream_bytes(name)
     }
 
-    /// The number of shards in the revision of the last `restore`, and the shards that `read_shard` can read on this
-    /// rank without a message. These are the shards in the memory of its node, its own and its copies, or all shards in
-    /// files that it sees. If the number of ranks is the same and the level has no copies, only its own shard. Empty
-    /// before a restore, and once a checkpoint has begun. Local.
-    pub fn shards(&mut self) -> Result<ShardsHere> {
-        Ok(self.ours()?.program.restored.shards.here())
+    /// A reader of the shards of the revision of the last `restore`, for any number of ranks that saved it. It reads
+    /// without a message the shards that are `here`: those in the memory of this rank's node, or all shards in files
+    /// that it sees. If the number of ranks is the same and the level has no copies, only its own shard. `bring_shards`
+    /// brings others. The reader has no shards before a restore, and once a checkpoint has begun. Local.
+    pub fn shards(&mut self) -> Result<&mut Reader> {
+        Ok(&mut self.ours()?.program.restored.shards.reader)
     }
 
     /// Brings the shards `wanted` of the revision of the last `restore` to this rank, for any number of ranks that
     /// saved it. Shards that are only on other nodes are sent into memory of this rank. On a level with copies, a whole
-    /// copy is taken. From then on `shard` knows all shards; with an empty `wanted` the call does only that.
+    /// copy is taken. From then on the reader of `shards` knows the items of all shards; with an empty `wanted` the call does only that.
     /// Collective, with the wishes of each rank; in force until the next checkpoint begins.
     ///
     /// `InvalidArgument`: nothing was restored, a checkpoint has begun since, or there is no such shard. `Damaged`: no
     /// copy of a shard is whole. `OutOfSight`: a shard is only on other nodes, and the ranks cannot exchange shards.
     pub fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
         self.ours()?.bring_shards(wanted)
-    }
-
-    /// The contents of the shard that rank number `shard` saved in the revision of the last `restore`. Works for a
-    /// shard that `shards` lists, and for any after `bring_shards`. Possible until the next checkpoint begins. Local.
-    pub fn shard(&mut self, shard: u32) -> Result<ShardItems> {
-        self.ours()?.program.restored.shards.items(shard)
-    }
-
-    /// Reads and verifies bytes of the item `name`, a region or a stream, in the shard that rank number `shard` saved
-    /// in the revision of the last `restore`. Returns the number of bytes read, fewer than requested only at the item's
-    /// end. `InvalidArgument`: `shards` does not list the shard; `bring_shards` brings it. Possible until the next
-    /// checkpoint begins. Local.
-    pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.ours()?.program.restored.shards.read(shard, name, offset, into)
-    }
-
-    /// The length of an item, as `read_shard` reads it.
-    pub fn shard_item_bytes(&mut self, shard: u32, name: &str) -> Result<u64> {
-        self.ours()?.program.restored.shards.bytes(shard, name)
     }
 
     /// Makes restores take another revision than the last `restore` did, or the same one from a farther level. For a
