@@ -1,7 +1,7 @@
 //! Reads the shards of one revision: outside a job (`Reader::open`), in any process, on any machine, without MPI, even
 //! beside the job; and in a session after a restore (`Session::shards`).
 //!
-//! Invariant: every returned byte was verified and belongs to the revision. InSpace a job, the reader holds the revision
+//! Invariant: every returned byte was verified and belongs to the revision. Outside a job, the reader holds the revision
 //! if a job has the space open, provided it has the permission and there is room for the hold. Otherwise an error
 //! reports the revision's removal. In a session, nothing is read once a checkpoint has begun, because its root may free
 //! the blocks.
