@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available, dangling,
+    Access, Device, Directory, File, FileSystem, LockFile, NewFile, Stripes, dangling,
     disk_file::DiskFile,
     hand_over,
     lock::ByteLocks,
@@ -16,22 +16,21 @@ use crate::{
 };
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{self, Path, PathBuf},
-    sync::{Arc, OnceLock},
+    os::unix::fs::DirBuilderExt,
+    path::{self, Path},
+    sync::Arc,
 };
 
 #[derive(Debug)]
 pub struct Disk {
-    directory: PathBuf,
-    device_number: OnceLock<u64>,
+    directory: Arc<Directory>,
     recent: Arc<Recent>,
 }
 
 impl Disk {
     /// The directory of an existing space.
     pub fn existing(directory: &Path) -> Disk {
-        Disk { directory: directory.to_owned(), device_number: OnceLock::new(), recent: Arc::default() }
+        Disk { directory: Arc::new(Directory::of(directory)), recent: Arc::default() }
     }
 
     /// Makes the directory, for this user only, if it is missing. `NotASpace`: the path is not a directory, or another
@@ -56,7 +55,7 @@ impl Disk {
             }
             _ => Error::io("making the directory", printable_path(directory), e).for_want_of(0, || {
                 let above = directory.ancestors().skip(1).find(|above| above.is_dir())?;
-                Disk::existing(above).available_bytes()
+                Directory::of(above).available_bytes()
             }),
         })?;
         // Links in the path may have led to a directory that was not checked.
@@ -85,22 +84,13 @@ impl Disk {
 }
 
 impl Device for Disk {
-    fn path(&self) -> String {
-        printable_path(&self.directory)
-    }
-
-    fn directory(&self) -> PathBuf {
-        self.directory.clone()
-    }
-
-    fn device_number(&self) -> u64 {
-        let ask = || fs::metadata(&self.directory).map_or(0, |found| found.dev());
-        *self.device_number.get_or_init(ask)
+    fn directory(&self) -> &Arc<Directory> {
+        &self.directory
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in files::entries(&self.directory)? {
+        for entry in files::entries(&**self.directory)? {
             // A name that is not text is not one of ours.
             names.extend(entry?.file_name().into_string());
         }
@@ -108,7 +98,7 @@ impl Device for Disk {
     }
 
     fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        let file_system = if wanted.bytes > 0 { self.file_system() } else { FileSystem::Other };
+        let file_system = self.directory.file_system();
         let file = self.make_empty(name, &file_system, wanted.stripes)?;
         wanted.set_aside(&file.cached, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
         Ok(Arc::new(file))
@@ -135,34 +125,7 @@ impl Device for Disk {
         files::directory(&self.directory)?.sync_all()
     }
 
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        Ok(Box::new(ByteLocks::open(&self.directory.join(name))?))
-    }
-
-    fn file_system(&self) -> FileSystem {
-        FileSystem::of(&self.directory)
-    }
-
-    fn is_memory(&self) -> bool {
-        files::directory(&self.directory).is_ok_and(|directory| allocate::is_memory(&directory))
-    }
-
-    fn available_bytes(&self) -> Option<u64> {
-        files::directory(&self.directory).ok().as_ref().and_then(available)
-    }
-
-    fn stripe_bytes(&self, wanted: Stripes, probe: &str) -> io::Result<u64> {
-        let file_system = self.file_system();
-        match wanted.bytes {
-            _ if !file_system.has_stripes() => Ok(0),
-            // The stripes of a file by default are known only from a file.
-            0 => {
-                let file = self.make_empty(probe, &file_system, wanted)?;
-                let bytes = stripes::stripe_bytes(&file_system, &self.directory.join(probe), &file.cached);
-                self.forget(probe);
-                bytes
-            }
-            chosen => Ok(chosen),
-        }
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
+        Ok(Box::new(ByteLocks::open(&self.directory.join(name), access)?))
     }
 }

@@ -2,7 +2,7 @@
 //! use the cache. On FUSE only writes bypass it, and only the kernel's cache: with the cache, they would go out as
 //! small requests, and each would have to be durable before the next.
 
-use super::{File, Mapped, available, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
+use super::{File, Mapped, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
 use crate::ground::files::Open;
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
@@ -136,10 +136,6 @@ impl File for DiskFile {
         Ok(self.cached.metadata()?.blocks() * UNIT)
     }
 
-    fn available_bytes(&self) -> Option<u64> {
-        available(&self.cached)
-    }
-
     fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
         self.mapping.part(&self.cached, offset, bytes, whole)
     }
@@ -158,10 +154,6 @@ impl File for DiskFile {
 
     fn is_lazy(&self) -> bool {
         self.is_lazy
-    }
-
-    fn takes_processor(&self) -> bool {
-        self.is_on_fuse
     }
 }
 

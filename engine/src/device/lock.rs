@@ -1,7 +1,7 @@
 //! Byte locks of the kernel (open file description locks). They are freed when the process dies, in any way. Forked
 //! children close them, so a child never keeps its dead parent's lock.
 
-use super::{LockFile, LockOutcome, LockReader, unsupported::is_unsupported};
+use super::{Access, Lock, LockFile, LockOutcome, LockReader, RANK_BYTES, unsupported::is_unsupported};
 use crate::ground::files::Open;
 use nix::{
     errno::Errno,
@@ -29,7 +29,7 @@ pub(crate) struct ByteLocks {
 }
 
 impl ByteLocks {
-    pub(super) fn open(path: &Path) -> io::Result<ByteLocks> {
+    pub(super) fn open(path: &Path, access: Access) -> io::Result<ByteLocks> {
         // A reader without write permission can still ask which process holds a lock.
         let (file, denied) = match Open::to_read_and_write().or_make().file(path) {
             Err(e) if is_denied(&e) => (Open::to_read().file(path)?, e.raw_os_error().map(Errno::from_raw)),
@@ -37,6 +37,10 @@ impl ByteLocks {
         };
         let mut locks = Self::of(file);
         locks.denied = denied;
+        if access == Access::Write {
+            // The locks work even if the file's mode cannot be changed.
+            let _ = locks.make_private();
+        }
         Ok(locks)
     }
 
@@ -49,6 +53,47 @@ impl ByteLocks {
 
     pub(crate) fn file(&self) -> &fs::File {
         &self.file
+    }
+
+    pub(crate) fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range(byte, 1))) {
+            Ok(_) => Ok(LockOutcome::Done),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(self.reader_of(byte).map_or(LockOutcome::Busy, LockOutcome::Read)),
+            // A file that was opened only for reading cannot take locks.
+            Err(Errno::EBADF) => Err(self.denied.unwrap_or(Errno::EACCES).into()),
+            Err(errno) => match failed(errno) {
+                error if is_unsupported(&error) => Ok(LockOutcome::Unsupported),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Frees a byte, if it is locked here.
+    pub(crate) fn unlock(&self, byte: u64) -> io::Result<()> {
+        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
+        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
+        Ok(())
+    }
+
+    /// Whether another holder has a lock on any of the first `RANK_BYTES` bytes.
+    pub(crate) fn is_locked(&self) -> io::Result<bool> {
+        self.is_locked_in(0, RANK_BYTES)
+    }
+
+    /// The process with a lock for reading on the byte, which makes `try_lock` fail.
+    fn reader_of(&self, byte: u64) -> Option<LockReader> {
+        let found = self.in_the_way_of(range(byte, 1)).ok().flatten()?;
+        let is_reader = found.l_type == libc::F_RDLCK as libc::c_short;
+        is_reader.then(|| LockReader { process: u32::try_from(found.l_pid).ok().filter(|pid| *pid > 0) })
+    }
+
+    /// If this user owns the file, leaves only the owner the right to open it.
+    fn make_private(&self) -> io::Result<()> {
+        let found = self.file.metadata()?;
+        if found.uid() != geteuid().as_raw() || found.mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        self.file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o700))
     }
 
     /// A lock of another holder that conflicts with `wanted`. `Unsupported`: the file system has no locks.
@@ -83,23 +128,11 @@ fn range(from: u64, bytes: u64) -> libc::flock {
 }
 
 impl LockFile for ByteLocks {
-    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
-        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range(byte, 1))) {
-            Ok(_) => Ok(LockOutcome::Held),
-            Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
-            // A file that was opened only for reading cannot take locks.
-            Err(Errno::EBADF) => Err(self.denied.unwrap_or(Errno::EACCES).into()),
-            Err(errno) => match failed(errno) {
-                error if is_unsupported(&error) => Ok(LockOutcome::Unsupported),
-                error => Err(error),
-            },
+    fn set(&self, byte: u64, lock: Lock) -> io::Result<LockOutcome> {
+        match lock {
+            Lock::Hold => self.try_lock(byte),
+            Lock::Free => self.unlock(byte).map(|()| LockOutcome::Done),
         }
-    }
-
-    fn unlock(&self, byte: u64) -> io::Result<()> {
-        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
-        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
-        Ok(())
     }
 
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
@@ -109,20 +142,6 @@ impl LockFile for ByteLocks {
 
     fn is_named(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.nlink() > 0)
-    }
-
-    fn reader_of(&self, byte: u64) -> Option<LockReader> {
-        let found = self.in_the_way_of(range(byte, 1)).ok().flatten()?;
-        let is_reader = found.l_type == libc::F_RDLCK as libc::c_short;
-        is_reader.then(|| LockReader { process: u32::try_from(found.l_pid).ok().filter(|pid| *pid > 0) })
-    }
-
-    fn make_private(&self) -> io::Result<()> {
-        let found = self.file.metadata()?;
-        if found.uid() != geteuid().as_raw() || found.mode() & 0o077 == 0 {
-            return Ok(());
-        }
-        self.file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o700))
     }
 }
 

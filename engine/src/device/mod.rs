@@ -7,6 +7,7 @@
 mod allocate;
 mod anonymous;
 mod dangling;
+mod directory;
 mod disk;
 mod disk_file;
 mod file_system;
@@ -25,6 +26,7 @@ mod unsupported;
 pub(crate) use allocate::{allocate_at, available, within_limit};
 pub(crate) use anonymous::Anonymous;
 pub(crate) use dangling::dangling;
+pub use directory::Directory;
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use huge::HugePages;
@@ -34,21 +36,13 @@ pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 pub use mapped::Mapped;
 pub use new_file::{Allocate, NewFile, Stripes};
 pub(crate) use owner::hand_over;
+pub(crate) use stripes::stripe_bytes;
 
-use std::{fmt, io, path::PathBuf, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 /// A directory with the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
-    /// The path of the directory for messages: printable.
-    fn path(&self) -> String;
-    /// The path for opening the directory again; it need not be printable, nor text.
-    fn directory(&self) -> PathBuf {
-        self.path().into()
-    }
-    /// The number of the directory's file system on this machine (`st_dev`), as of the first call; 0: unknown.
-    fn device_number(&self) -> u64 {
-        0
-    }
+    fn directory(&self) -> &Arc<Directory>;
     /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is
@@ -64,28 +58,15 @@ pub trait Device: Send + Sync + fmt::Debug {
     }
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
-    /// Opens the lock file `name`; makes it if it is missing.
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>>;
+    /// Opens the lock file `name`; makes it if it is missing. To take locks, with `Access::Write`: if this user owns the
+    /// file, only the owner keeps the right to open it.
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Box<dyn LockFile>>;
+}
 
-    /// The file system below; the layout of portions depends on it.
-    fn file_system(&self) -> FileSystem {
-        FileSystem::Other
-    }
-
-    /// Whether the files of the directory are in memory, and can be mapped.
-    fn is_memory(&self) -> bool {
-        false
-    }
-
-    /// The free bytes of the file system, if known.
-    fn available_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Bytes of a stripe of the files that are made with `stripes`; 0 if there are no stripes. A file `probe` may be
-    /// made and removed to find out.
-    fn stripe_bytes(&self, _stripes: Stripes, _probe: &str) -> io::Result<u64> {
-        Ok(0)
+impl dyn Device + '_ {
+    /// The path of the directory, for messages.
+    pub fn path(&self) -> String {
+        self.directory().printable()
     }
 }
 
@@ -115,11 +96,6 @@ pub trait File: Send + Sync + fmt::Debug {
         self.bytes()
     }
 
-    /// The free bytes of the file system, if known.
-    fn available_bytes(&self) -> Option<u64> {
-        None
-    }
-
     /// Keeps the file open until this is dropped, so later use needs no further opening.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
@@ -147,11 +123,6 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_lazy(&self) -> bool {
         false
     }
-
-    /// Whether writing uses this machine's processors, because the file system is a process here.
-    fn takes_processor(&self) -> bool {
-        false
-    }
 }
 
 /// Ranks lock one byte each, below this one. Locks beyond are held for an instant, while a hold is taken.
@@ -159,32 +130,40 @@ pub const RANK_BYTES: u64 = 1 << 32;
 
 /// Locks on single bytes of a file, freed when the holder closes it or dies.
 pub trait LockFile: Send + Sync + fmt::Debug {
-    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
-    /// Frees a byte, if it is locked here.
-    fn unlock(&self, byte: u64) -> io::Result<()>;
-    /// Whether another holder has locked one of `bytes` bytes from `from` on, as `try_lock` does. A lock for reading
-    /// does not count, because every reader of the file can take one. `Unsupported`: the file system has no locks.
+    /// Locks a byte, or frees it if it is locked here.
+    fn set(&self, byte: u64, lock: Lock) -> io::Result<LockOutcome>;
+    /// Whether another holder has locked one of `bytes` bytes from `from` on, as `set` does. A lock for reading does
+    /// not count, because every reader of the file can take one. `Unsupported`: the file system has no locks.
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool>;
-    /// Whether another holder has a lock on any of the first `RANK_BYTES` bytes.
-    fn is_locked(&self) -> io::Result<bool> {
-        self.is_locked_in(0, RANK_BYTES)
-    }
     /// Whether the file still has its name. If not, others lock another file.
     fn is_named(&self) -> bool {
         true
     }
-    /// The process with a lock for reading on the byte, which makes `try_lock` fail. Mainstay's own locks are never for
-    /// reading.
-    fn reader_of(&self, _byte: u64) -> Option<LockReader> {
-        None
+}
+
+impl dyn LockFile + '_ {
+    pub fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+        self.set(byte, Lock::Hold)
     }
-    /// If this user owns the file, leaves only the owner the right to open it.
-    fn make_private(&self) -> io::Result<()> {
-        Ok(())
+
+    pub fn unlock(&self, byte: u64) -> io::Result<()> {
+        self.set(byte, Lock::Free).map(drop)
+    }
+
+    /// Whether another holder has a lock on any of the first `RANK_BYTES` bytes.
+    pub fn is_locked(&self) -> io::Result<bool> {
+        self.is_locked_in(0, RANK_BYTES)
     }
 }
 
-/// A process that has a lock for reading. Every process that can read the file can take one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    Hold,
+    Free,
+}
+
+/// A process that has a lock for reading. Every process that can read the file can take one. Mainstay's own locks are
+/// never for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockReader {
     /// The process's id; `None` if the kernel does not say.
@@ -193,8 +172,11 @@ pub struct LockReader {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockOutcome {
-    Held,
+    /// The byte is as it was to be.
+    Done,
     Busy,
+    /// A lock for reading is in the way.
+    Read(LockReader),
     /// The file system has no locks.
     Unsupported,
 }

@@ -112,10 +112,6 @@ impl File for OnDemand {
         self.opened()?.allocated_bytes()
     }
 
-    fn available_bytes(&self) -> Option<u64> {
-        self.opened().ok()?.available_bytes()
-    }
-
     fn is_lazy(&self) -> bool {
         self.opened().is_ok_and(|file| file.is_lazy())
     }
@@ -136,10 +132,6 @@ impl File for OnDemand {
 
     fn is_mapping_awaited(&self) -> bool {
         self.opened().is_ok_and(|file| file.is_mapping_awaited())
-    }
-
-    fn takes_processor(&self) -> bool {
-        self.opened().is_ok_and(|file| file.takes_processor())
     }
 
     fn stay_open(&self) -> io::Result<()> {

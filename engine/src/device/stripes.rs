@@ -1,6 +1,6 @@
 //! Stripes of a new file on a parallel file system. They are chosen while the file is empty, and stay.
 
-use super::{FileSystem, Stripes};
+use super::{Device, FileSystem, NewFile, Stripes};
 use crate::{ground::files::command, printable::printable};
 use nix::unistd::geteuid;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -35,8 +35,24 @@ fn make_private(file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of a stripe of `file`; 0 if it has none.
-pub(super) fn stripe_bytes(file_system: &FileSystem, path: &Path, file: &fs::File) -> io::Result<u64> {
+/// Bytes of a stripe of the files that `device` makes with `stripes`; 0 if there are no stripes. Makes and removes the
+/// file `probe` if the stripes of a file by default are known only from a file.
+pub(crate) fn stripe_bytes(device: &dyn Device, stripes: Stripes, probe: &str) -> io::Result<u64> {
+    match stripes.bytes {
+        _ if !device.directory().has_stripes() => Ok(0),
+        0 => {
+            device.create(probe, &NewFile { stripes, ..NewFile::default() })?;
+            let bytes = device.directory().stripe_bytes(probe);
+            // If that fails, the next opening removes it.
+            let _ = device.remove(probe);
+            bytes
+        }
+        chosen => Ok(chosen),
+    }
+}
+
+/// Bytes of a stripe of `file`, at `path`; 0 if it has none.
+pub(super) fn of_file(file_system: &FileSystem, path: &Path, file: &fs::File) -> io::Result<u64> {
     match file_system {
         FileSystem::Ceph => ceph(file, "stripe_unit"),
         FileSystem::Lustre { lfs: Some(lfs) } => lustre_stripe_bytes(lfs, path),

@@ -13,7 +13,7 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LockFile, LockOutcome, lock::ByteLocks};
+    use super::super::{LockOutcome, lock::ByteLocks};
     use std::{io, thread};
 
     /// Makes the locking calls of this thread fail with `error`.

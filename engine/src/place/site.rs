@@ -53,7 +53,8 @@ impl Site {
             let ledger = lock(&ledger);
             (ledger.portion().clone(), FoundLedger::of(&ledger))
         };
-        let (space, file_system) = (device.directory(), device.device_number());
+        let directory = device.directory();
+        let (space, file_system) = (directory.to_path_buf(), directory.device_number());
         Site { portion, ledger, allocation, retained, space, file_system, keep: None, taken_over: None, found }
     }
 

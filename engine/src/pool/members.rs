@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     config::PoolHeld,
-    device::{LockFile, LockOutcome},
+    device::{LockFile as _, LockOutcome},
 };
 use std::{fs, sync::atomic::Ordering};
 
@@ -60,7 +60,7 @@ impl Pool {
     /// Runs `work` for dead members, unless another member is already doing it.
     pub(crate) fn look_after_dead(&self, work: impl FnOnce()) {
         let locks = &self.shared.locks;
-        if matches!(locks.try_lock(SURVIVOR), Ok(LockOutcome::Held)) {
+        if matches!(locks.try_lock(SURVIVOR), Ok(LockOutcome::Done)) {
             work();
             let _ = locks.unlock(SURVIVOR);
         }

@@ -11,7 +11,7 @@ use super::{
     sizes::Sizes,
 };
 use crate::{
-    device::{ByteLocks, LockFile, LockOutcome, Mapping, forks},
+    device::{ByteLocks, LockFile as _, LockOutcome, Mapping, forks},
     error::{Error, Result},
     ground::{files, sleep},
     printable::printable_path,
@@ -137,8 +137,10 @@ fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constant
 pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<()> {
     let failed = |e| file::failed("locking", path, e);
     match locks.try_lock(u64::from(member)).map_err(failed)? {
-        LockOutcome::Held => {}
-        LockOutcome::Busy => return Err(file::refused(path, format!("member {member} is here already"))),
+        LockOutcome::Done => {}
+        LockOutcome::Busy | LockOutcome::Read(_) => {
+            return Err(file::refused(path, format!("member {member} is here already")));
+        }
         LockOutcome::Unsupported => return Err(failed(io::ErrorKind::Unsupported.into())),
     }
     for _ in 0..LOOKS {
@@ -157,8 +159,8 @@ pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<(
 pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
     for look in 0..LOOKS {
         match locks.try_lock(CLEANER) {
-            Ok(LockOutcome::Held) => return true,
-            Ok(LockOutcome::Busy) if look + 1 < LOOKS => sleep(LOOK_AGAIN),
+            Ok(LockOutcome::Done) => return true,
+            Ok(LockOutcome::Busy | LockOutcome::Read(_)) if look + 1 < LOOKS => sleep(LOOK_AGAIN),
             _ => break,
         }
     }

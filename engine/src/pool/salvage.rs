@@ -9,7 +9,7 @@ use super::{
     space_note::SpaceNote,
 };
 use crate::{
-    device::{ByteLocks, LockFile, LockOutcome},
+    device::{ByteLocks, LockOutcome},
     error::{Error, Result},
 };
 use std::{
@@ -122,8 +122,8 @@ fn lock_dead(path: &Path) -> Result<Option<ByteLocks>> {
     let failed = |e| file::failed("locking", path, e);
     let locks = ByteLocks::of(found);
     let free = match locks.try_lock(CLEANER).map_err(failed)? {
-        LockOutcome::Held => !locks.is_locked().map_err(failed)?,
-        LockOutcome::Busy => false,
+        LockOutcome::Done => !locks.is_locked().map_err(failed)?,
+        LockOutcome::Busy | LockOutcome::Read(_) => false,
         LockOutcome::Unsupported => return Err(failed(io::ErrorKind::Unsupported.into())),
     };
     // Another process may have removed the pool first.

@@ -72,7 +72,7 @@ impl Pool {
     /// Notes the space of this job, before anything is staged.
     pub(crate) fn note_space(&self, device: &dyn Device, lineage: Lineage) -> Result<()> {
         let path = device.directory().as_os_str().as_bytes().to_vec();
-        let nearest = NotedSpace { path, file_system: device.device_number() };
+        let nearest = NotedSpace { path, file_system: device.directory().device_number() };
         self.shared.note(SpaceNote { nearest, lineage, others: Vec::new() })
     }
 }

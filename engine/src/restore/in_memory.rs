@@ -94,6 +94,6 @@ pub(super) fn portion_in(file: Arc<dyn File>, bytes: u64) -> Portion {
         holds_bytes: 0,
         portions: vec![place],
     };
-    let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, file, bytes };
+    let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, directory: None, file, bytes };
     Portion::new(&layout, place)
 }

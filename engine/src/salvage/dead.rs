@@ -46,8 +46,8 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
 fn is_locked(locks: &Locks, portion: u64) -> bool {
     for _ in 0..TRIES {
         match locks.try_lock(portion) {
-            Ok(LockOutcome::Busy) => sleep(BETWEEN_TRIES),
-            outcome => return matches!(outcome, Ok(LockOutcome::Held)),
+            Ok(LockOutcome::Busy | LockOutcome::Read(_)) => sleep(BETWEEN_TRIES),
+            outcome => return matches!(outcome, Ok(LockOutcome::Done)),
         }
     }
     false

@@ -227,7 +227,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
         None => Ok(RecordFate::Done),
         Some((owed, error)) => {
             // Name the bytes for all shards, so that the user frees enough at once.
-            let error = error.for_want_of(bytes, || device.available_bytes());
+            let error = error.for_want_of(bytes, || device.directory().available_bytes());
             Err(not_completed(device, owed, error.kind(), error))
         }
     }

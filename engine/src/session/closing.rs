@@ -21,7 +21,7 @@ impl SessionState {
         let (failed, rank) = (self.epoch.group.failed(), self.epoch.group.rank());
         if rank > 0 && (0..rank).all(|rank| failed.contains(&rank)) {
             let mut directories: Vec<PathBuf> =
-                self.levels.iter().map(|level| level.location.device.directory()).collect();
+                self.levels.iter().map(|level| level.location.device.directory().to_path_buf()).collect();
             directories.reverse();
             status::tell_end(&directories, self.epoch.lineage.number, memory_goes);
         }

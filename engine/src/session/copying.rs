@@ -51,7 +51,7 @@ impl Level {
         };
         let old = self.feeding.sent.clone().filter(|(key, _)| is_newest(*key));
         let remembers = self.location.config.capture.is_incremental();
-        let (holder, is_mapped) = (self.location.writers.of(rank), self.location.device.is_memory());
+        let (holder, is_mapped) = (self.location.writers.of(rank), self.location.device.directory().is_memory());
         let lane = source.map(|source| CopyLane::new(index, holder, source, old, remembers, is_mapped));
         Copying::new(key, lane, held)
     }

@@ -61,7 +61,9 @@ impl Place for Marked<'_> {
         let made = self.device.create(&probe, &NewFile::of(0)).map(drop);
         match made.or_else(|error| self.device.link(LOCK_FILE, &probe).map_err(|_| error)) {
             Ok(()) => Ok(probe),
-            Err(e) => Err(self.failed("making", &probe, e).for_want_of(0, || self.device.available_bytes())),
+            Err(e) => {
+                Err(self.failed("making", &probe, e).for_want_of(0, || self.device.directory().available_bytes()))
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     capture::{OWN_RUNS_MAX, Size},
     commit::{Allocation, Complete, Ledger, Need, RUNS, RevisionKey},
     config::{Compress, Predictor},
-    device::{Access, FileSystem, Stripes},
+    device::{Access, FileSystem, Stripes, stripe_bytes},
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
@@ -116,8 +116,11 @@ impl Level {
             let first_of = |holder: &usize| holders.iter().position(|other| other == holder).unwrap_or(0);
             return Ok(holders.iter().map(first_of).collect());
         }
-        let file_system =
-            if self.location.config.per == Per::Auto { self.location.device.file_system() } else { FileSystem::Other };
+        let file_system = if self.location.config.per == Per::Auto {
+            self.location.device.directory().file_system()
+        } else {
+            FileSystem::Other
+        };
         let of_file = match self.location.config.per {
             Per::Auto if !file_system.shares_badly() => self.location.domain.leader(),
             Per::Auto | Per::Node => node as usize,
@@ -135,7 +138,7 @@ impl Level {
         let device = &*self.location.device;
         let stripe = if group.rank() == self.location.domain.leader() {
             probe_name().and_then(|probe| {
-                let told = device.stripe_bytes(self.stripes(), &probe);
+                let told = stripe_bytes(device, self.stripes(), &probe);
                 told.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
             })
         } else {

@@ -47,14 +47,15 @@ impl Level {
     /// kills processes over its limit. Collective.
     pub(super) fn check_memory(&self, group: &dyn Group, blocks: &[u64]) -> Result<()> {
         let needed = self.bytes_here(group, blocks)?;
-        let is_promised = self.location.device.is_memory() && self.location.config.allocate != Allocate::Sparse;
-        let free = self.location.device.available_bytes().filter(|free| is_promised && *free < needed);
+        let is_promised =
+            self.location.device.directory().is_memory() && self.location.config.allocate != Allocate::Sparse;
+        let free = self.location.device.directory().available_bytes().filter(|free| is_promised && *free < needed);
         let no_space = || Arc::new(io::Error::from_raw_os_error(libc::ENOSPC));
         agree(group, free.map_or(Ok(()), |free| Err(self.full(no_space(), needed, free))))
     }
 
     fn full(&self, source: Arc<io::Error>, needed: u64, free: u64) -> Error {
-        let is_limited = self.location.device.is_memory() && control_group::free_bytes() < needed;
+        let is_limited = self.location.device.directory().is_memory() && control_group::free_bytes() < needed;
         let doing = if is_limited {
             "making all portions, within the limit on the memory of this job's control group, of"
         } else {
@@ -79,7 +80,7 @@ pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, err
             Err(failed) => return failed,
         }
     }
-    let nearest = levels.first().and_then(|level| Some((level, level.location.device.available_bytes()?)));
+    let nearest = levels.first().and_then(|level| Some((level, level.location.device.directory().available_bytes()?)));
     let mine = match (&error, nearest) {
         (Error::DiskFull { source, .. }, Some((level, free))) if free < needed => {
             Err(level.full(source.clone(), needed, free))

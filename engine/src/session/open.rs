@@ -272,7 +272,7 @@ fn check_apart(plans: &[LevelPlan]) -> Result<()> {
     for plan in plans {
         for device in [&plan.device].into_iter().chain(&plan.copies).chain(&plan.former) {
             let directory = device.directory();
-            let directory = directory.canonicalize().unwrap_or(directory);
+            let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
             if let Some((other, _)) = before.iter().find(|(_, other)| *other == directory) {
                 let (kind, path) = (plan.kind.name(), device.path());
                 let why = format!(
@@ -294,7 +294,7 @@ fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Re
     if kind != LevelKind::Memory || config.stage != Stage::Pool {
         return Ok(false);
     }
-    let mut elsewhere = [u64::from(!device.is_memory())];
+    let mut elsewhere = [u64::from(!device.directory().is_memory())];
     group.all_max(&mut elsewhere)?;
     Ok(elsewhere == [0])
 }

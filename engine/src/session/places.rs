@@ -279,7 +279,7 @@ fn check_own(directory: &Path) -> Result<()> {
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
-    let _ = fs::remove_dir(device.directory());
+    let _ = fs::remove_dir::<&Path>(device.directory());
 }
 
 /// Removes a level in memory and all copies beside it, of this job or an earlier one. A job that ends in order leaves

@@ -79,7 +79,7 @@ impl Whereabouts {
         places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
     ) -> Result<Whereabouts> {
         let level = |(level, domain, device): (LevelKind, &Domain, &dyn Device)| {
-            (level, domain.leader() as u32, device.directory().into_os_string().into_vec())
+            (level, domain.leader() as u32, device.directory().to_path_buf().into_os_string().into_vec())
         };
         let (name, host) = node_name();
         let mine = Whereabout { node: node as u32, name, host, levels: places.map(level).collect() };
@@ -186,7 +186,8 @@ pub(super) fn whereabouts_of<'a>(
 impl Telling {
     /// Starts the status, on rank 0, in the farthest level of `levels` that takes it. Collective.
     pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
-        let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.location.device.directory()).collect();
+        let mut directories: Vec<PathBuf> =
+            levels.iter().map(|level| level.location.device.directory().to_path_buf()).collect();
         directories.reverse();
         // The status of an earlier rank 0 that did not close the space, or still writes.
         let earlier = if group.rank() == 0 { Status::newest_in(&directories) } else { None };

@@ -70,7 +70,7 @@ pub(crate) fn layouts_and_strays(
     let is_level = space_of_level(&device.directory()).is_some();
     let passes_over = is_level || has_others;
     // A file in memory is mapped whole: the missing part can be neither read nor written.
-    let is_mapped = is_level && device.is_memory();
+    let is_mapped = is_level && device.directory().is_memory();
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
         // A file of a space may have portions of many ranks, regardless of its name.
         let of = named_in(&name).filter(|_| is_level);
@@ -164,7 +164,7 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
     let header = Header::parse(block, &table).map_err(|refusal| refused(refusal, &path))?;
     // Bytes after its end do not belong to the layout.
     let bytes = bytes.min(header.file_bytes);
-    Ok(LayoutFile { name, path, header, file, bytes })
+    Ok(LayoutFile { name, path, header, directory: Some(device.directory().clone()), file, bytes })
 }
 
 /// How a layout's files are made.
@@ -230,20 +230,21 @@ pub(crate) fn create_layout(
     let attempt = || -> Result<LayoutFile> {
         let file = device
             .create(&unfinished, &wanted)
-            .map_err(|e| Error::io("making", &path, e).for_want_of(bytes, || device.available_bytes()))?;
+            .map_err(|e| Error::io("making", &path, e).for_want_of(bytes, || device.directory().available_bytes()))?;
         if allocate == Allocate::Zero {
             // The room that the file already takes is free again after its removal.
-            let free = || Some(device.available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
+            let free = || Some(device.directory().available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
             write_zeros(&*file, &wanted, making.progress)
                 .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(bytes, free))?;
         }
         let bytes = Aligned::holding(&header.build())
             .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;
         device::write_full(&*file, &bytes, 0).map_err(|e| {
-            Error::io("writing to", &path, e).for_want_of(bytes.len() as u64, || device.available_bytes())
+            Error::io("writing to", &path, e).for_want_of(bytes.len() as u64, || device.directory().available_bytes())
         })?;
         let bytes = header.file_bytes;
-        let layout = LayoutFile { name: name.clone(), path: path.clone(), header: header.clone(), file, bytes };
+        let (directory, header) = (Some(device.directory().clone()), header.clone());
+        let layout = LayoutFile { name: name.clone(), path: path.clone(), header, directory, file, bytes };
         layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
         // The name must never lead to a file without header or slots.
         layout.file.sync().map_err(|e| Error::io("syncing", &path, e))?;

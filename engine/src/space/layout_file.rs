@@ -2,7 +2,7 @@
 
 use super::{format::Header, space_of_level};
 use crate::{
-    device::{Device, File},
+    device::{Device, Directory, File},
     error::{Error, Result},
 };
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub(crate) struct LayoutFile {
     pub(crate) name: String,
     pub(crate) path: Arc<str>,
     pub(crate) header: Header,
+    /// The directory of the file; `None` if it is in none.
+    pub(crate) directory: Option<Arc<Directory>>,
     pub(crate) file: Arc<dyn File>,
     /// Length of the file when it was opened.
     pub(crate) bytes: u64,

@@ -5,7 +5,7 @@
 
 use super::LOCK_FILE;
 use crate::{
-    device::{Device, LockFile, LockOutcome, LockReader, RANK_BYTES},
+    device::{Access, Device, LockFile, LockOutcome, LockReader, RANK_BYTES},
     error::{Error, Result},
     ground::{Instant, lock, sleep},
 };
@@ -34,11 +34,10 @@ impl Locks {
     /// because every reader can lock it.
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
-        let file =
-            device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e).for_want_of(0, || device.available_bytes()))?;
-        // The lock works even if the file's mode cannot be changed.
-        let _ = file.make_private();
-        Ok(Locks { file, directory: device.directory(), space, held: Mutex::default() })
+        let file = device
+            .lock_file(LOCK_FILE, Access::Write)
+            .map_err(|e| failed(&space, e).for_want_of(0, || device.directory().available_bytes()))?;
+        Ok(Locks { file, directory: device.directory().to_path_buf(), space, held: Mutex::default() })
     }
 
     /// Whether these locks belong to the space in `directory`, and the file there is still the same.
@@ -84,10 +83,9 @@ impl Locks {
     /// Locks the byte of `rank`. Returns false if the file system has no locks.
     pub(crate) fn lock_rank(&self, rank: u64) -> Result<bool> {
         match self.try_lock(rank)? {
-            LockOutcome::Held => Ok(true),
-            LockOutcome::Busy => {
-                Err(self.file.reader_of(rank).map_or_else(|| self.in_use(), |reader| self.read(reader)))
-            }
+            LockOutcome::Done => Ok(true),
+            LockOutcome::Busy => Err(self.in_use()),
+            LockOutcome::Read(reader) => Err(self.read(reader)),
             LockOutcome::Unsupported => Ok(false),
         }
     }
@@ -101,7 +99,7 @@ impl Locks {
         }
         // If a failure interrupted a rank that stepped aside, the rank already has one of these bytes.
         for byte in ASIDE + near..RANK_BYTES {
-            if before.contains(&byte) || self.try_lock(byte)? == LockOutcome::Held {
+            if before.contains(&byte) || self.try_lock(byte)? == LockOutcome::Done {
                 return before.into_iter().filter(|held| *held != byte).try_for_each(|held| self.unlock(held));
             }
         }
@@ -115,7 +113,7 @@ impl Locks {
 
     pub(crate) fn try_lock(&self, byte: u64) -> Result<LockOutcome> {
         let outcome = self.file.try_lock(byte).map_err(|e| failed(&self.space, e))?;
-        if outcome == LockOutcome::Held {
+        if outcome == LockOutcome::Done {
             lock(&self.held).insert(byte);
         }
         Ok(outcome)
@@ -167,7 +165,7 @@ mod tests {
         assert!(moved.lock_rank(2).unwrap());
         moved.keep_only(2).unwrap();
         assert_eq!(moved.held(), [2]);
-        assert_eq!(other.try_lock(ASIDE + 2).unwrap(), LockOutcome::Held, "nobody is aside any longer");
+        assert_eq!(other.try_lock(ASIDE + 2).unwrap(), LockOutcome::Done, "nobody is aside any longer");
     }
 
     #[test]
@@ -198,7 +196,7 @@ mod tests {
     #[test]
     fn locks_of_a_file_that_was_removed_are_locks_of_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Disk::make(folder.path()).unwrap().directory();
+        let directory = Disk::make(folder.path()).unwrap().directory().to_path_buf();
         let before = locks(&folder);
         assert!(before.are_of(&directory));
         std::fs::remove_file(folder.path().join(LOCK_FILE)).unwrap();

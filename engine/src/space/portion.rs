@@ -8,7 +8,7 @@ use super::{
     packed_manifest::unpack_manifest,
 };
 use crate::{
-    device::{self, File, Mapped},
+    device::{self, Directory, File, Mapped},
     error::{Error, Result},
     ground::sleep,
 };
@@ -33,6 +33,7 @@ pub(crate) const fn data_from(slot_stride: u64) -> u64 {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Portion {
+    directory: Option<Arc<Directory>>,
     file: Arc<dyn File>,
     /// Length of the file when it was opened; it never changes.
     file_bytes: u64,
@@ -75,8 +76,9 @@ impl LayoutFile {
 
 impl Portion {
     pub(crate) fn new(layout: &LayoutFile, place: PortionPlace) -> Portion {
-        let LayoutFile { file, path, header, bytes, .. } = layout;
+        let LayoutFile { directory, file, path, header, bytes, .. } = layout;
         Portion {
+            directory: directory.clone(),
             file: file.clone(),
             file_bytes: *bytes,
             path: path.clone(),
@@ -105,7 +107,16 @@ impl Portion {
         layout_id: [u8; 16],
         slot_stride: u64,
     ) -> Portion {
-        Portion { file, file_bytes: place.bytes, path, place, layout_id, slot_stride, is_verified: false }
+        Portion {
+            directory: None,
+            file,
+            file_bytes: place.bytes,
+            path,
+            place,
+            layout_id,
+            slot_stride,
+            is_verified: false,
+        }
     }
 
     pub(crate) fn rank(&self) -> u32 {
@@ -292,16 +303,15 @@ impl Portion {
     /// Writes `bytes` at offset `at`; returns the number of writes.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<u64> {
         assert!(at + bytes.len() as u64 <= self.place.bytes, "a write past the end of a portion");
-        device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| {
-            self.io_error("writing to", at, e).for_want_of(bytes.len() as u64, || self.file.available_bytes())
-        })
+        device::write_full(&*self.file, bytes, self.place.at + at)
+            .map_err(|e| self.io_error("writing to", at, e).for_want_of(bytes.len() as u64, || self.available_bytes()))
     }
 
     /// Maps `bytes` bytes at offset `at`, both in whole blocks. Fails if the file cannot be mapped, or if memory is
     /// short.
     pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
-        let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.file.available_bytes());
+        let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.available_bytes());
         self.file.map(self.place.at + at, bytes, self.file_bytes).map_err(failed)
     }
 
@@ -339,7 +349,11 @@ impl Portion {
 
     /// Whether writing to the portion uses the program's processor time.
     pub(crate) fn takes_processor(&self) -> bool {
-        self.file.takes_processor()
+        self.directory.as_ref().is_some_and(|directory| directory.takes_processor())
+    }
+
+    fn available_bytes(&self) -> Option<u64> {
+        self.directory.as_ref()?.available_bytes()
     }
 
     /// Keeps the portion's file open, so that a checkpoint costs no metadata operation.

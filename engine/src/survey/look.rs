@@ -166,7 +166,7 @@ fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
     if !names.iter().any(|name| name == LOCK_FILE) {
         return Ok(Some(false));
     }
-    match device.lock_file(LOCK_FILE).and_then(|lock| lock.is_locked()) {
+    match device.lock_file(LOCK_FILE, Access::Read).and_then(|lock| lock.is_locked()) {
         Ok(locked) => Ok(Some(locked)),
         Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => Ok(None),
         Err(e) => Err(Error::io("finding the holder of", format!("{}/{LOCK_FILE}", device.path()), e)),

@@ -197,12 +197,12 @@ fn lock(device: &dyn Device) -> Result<(Locks, bool)> {
     let deadline = Instant::now() + LOCK_GRACE;
     loop {
         match locks.try_lock(HOLDS_BYTE)? {
-            LockOutcome::Held => return Ok((locks, true)),
+            LockOutcome::Done => return Ok((locks, true)),
             LockOutcome::Unsupported => return Ok((locks, false)),
-            LockOutcome::Busy if Instant::now() >= deadline => {
+            LockOutcome::Busy | LockOutcome::Read(_) if Instant::now() >= deadline => {
                 return Err(Error::InUse { path: device.path(), holder: " that takes a hold".to_owned() });
             }
-            LockOutcome::Busy => sleep(POLL),
+            LockOutcome::Busy | LockOutcome::Read(_) => sleep(POLL),
         }
     }
 }

@@ -79,7 +79,9 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
 /// Replaces `lock` in a dry run: fails if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
     match SpaceSurvey::is_in_use(&device.directory())? {
-        Some(true) => Err(with_opener(Error::InUse { path: device.path(), holder: String::new() }, device)),
+        Some(true) => {
+            Err(with_opener(Error::InUse { path: device.directory().printable(), holder: String::new() }, device))
+        }
         _ => Ok(()),
     }
 }

@@ -38,9 +38,11 @@ impl Request {
 
     fn of_node(directory: &Path, node: String) -> Result<Request> {
         let device = Disk::existing(directory);
-        let path = format!("{}/{LOCK_FILE}", device.path());
+        let path = format!("{}/{LOCK_FILE}", device.directory().printable());
         let blocks = LockBlocks::open(&device).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => Error::NotASpace { path: device.path(), why: "no job has opened it".to_owned() },
+            io::ErrorKind::NotFound => {
+                Error::NotASpace { path: device.directory().printable(), why: "no job has opened it".to_owned() }
+            }
             _ => Error::io("opening", &path, e),
         })?;
         let asked = CheckpointRequest { ticket: draw_id()?, asked_unix_ns: unix_ns(), node };

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     commit::{Ledger, OpenedLedger},
-    device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
+    device::{Access, Allocate, Device, Disk, FileSystem, Stripes, stripe_bytes},
     error::{Error, Result},
     printable::printable,
     space::{
@@ -162,7 +162,7 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
 pub(crate) fn take_back(made: &Disk) {
     let Ok(_locks) = lock(made) else { return };
     if made.list().is_ok_and(|names| names == [LOCK_FILE]) {
-        let _ = made.remove(LOCK_FILE).and_then(|()| fs::remove_dir(made.directory()));
+        let _ = made.remove(LOCK_FILE).and_then(|()| fs::remove_dir::<&Path>(made.directory()));
     }
 }
 
@@ -259,7 +259,7 @@ fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
 
 /// The layout that `make` would make, as far as known without asking the file system.
 fn planned(device: &dyn Device, wanted: &Reservation, before: &[LayoutFile], empty: &[LayoutFile]) -> Result<Reserved> {
-    let file_system = device.file_system();
+    let file_system = device.directory().file_system();
     let stripe_bytes = if file_system.has_stripes() { wanted.stripes.bytes } else { 0 };
     let arrangement = arrangement([0; 16], wanted, before, stripe_bytes);
     let file = |ranks: Vec<usize>| {
@@ -296,9 +296,9 @@ fn make(
     empty: &[LayoutFile],
     progress: &dyn Fn(u64),
 ) -> Result<Reserved> {
-    let file_system = device.file_system();
+    let file_system = device.directory().file_system();
     let files = wanted.files(&file_system)?;
-    let stripe_bytes = device.stripe_bytes(wanted.stripes, &probe_name()?);
+    let stripe_bytes = stripe_bytes(device, wanted.stripes, &probe_name()?);
     let stripe_bytes = stripe_bytes.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))?;
     let arrangement = arrangement(draw_id()?, wanted, before, stripe_bytes);
     let opened = open_all(before)?;
@@ -332,7 +332,7 @@ fn create_all(
     wanted: &Reservation,
     progress: &dyn Fn(u64),
 ) -> Result<Vec<ReservedFile>> {
-    let tells = device.file_system().sets_aside();
+    let tells = device.directory().file_system().sets_aside();
     // No job writes to a new layout yet: without locks, the clean slot tells a job that it may use it.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
     let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, when_mapped: false, progress };

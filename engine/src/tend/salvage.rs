@@ -319,7 +319,7 @@ impl Visit {
         let Of::Space(device) = self.device_of(ended) else { return };
         if self.lock(&device).is_ok() {
             let (key, shard_count) = (ended.shard.plan.key, ended.shard.plan.shards);
-            let of_space = self.saved.entry(device.directory()).or_default();
+            let of_space = self.saved.entry(device.directory().to_path_buf()).or_default();
             of_space.entry(key).or_insert(Present { shard_count, shards: BTreeSet::new() });
         }
     }
@@ -372,7 +372,7 @@ impl Visit {
             Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, owed, dead.contents()) {
                 Ok(outcome @ (SalvageOutcome::Completed | SalvageOutcome::WasComplete)) => {
                     let plan = &owed.shard.plan;
-                    let of_space = self.saved.entry(device.directory()).or_default();
+                    let of_space = self.saved.entry(device.directory().to_path_buf()).or_default();
                     let none = Present { shard_count: plan.shards, shards: BTreeSet::new() };
                     of_space.entry(plan.key).or_insert(none).shards.insert(plan.shard);
                     if outcome == SalvageOutcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
@@ -399,6 +399,6 @@ impl Visit {
     fn lock(&mut self, device: &Disk) -> &Result<Option<Locks>> {
         let dry_run = self.dry_run;
         let take = || if dry_run { see_free(device).map(|()| None) } else { lock(device).map(Some) };
-        self.locks.entry(device.directory()).or_insert_with(take)
+        self.locks.entry(device.directory().to_path_buf()).or_insert_with(take)
     }
 }

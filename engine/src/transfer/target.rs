@@ -109,7 +109,7 @@ impl<'a> Destination<'a> {
     }
 
     fn check_free(&self, bytes: u64) -> Result<()> {
-        let free = self.device.available_bytes();
+        let free = self.device.directory().available_bytes();
         if free.is_none_or(|free| free >= bytes) {
             return Ok(());
         }

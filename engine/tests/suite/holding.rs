@@ -64,9 +64,9 @@ impl Between for Failing {
         self.operation();
         disk.open(name, access)
     }
-    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+    fn lock_file(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
         self.operation();
-        disk.lock_file(name)
+        disk.lock_file(name, access)
     }
     fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.operation();

@@ -11,7 +11,7 @@ use crate::support::{
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
     SpaceSurvey, Stage, Start, Verified,
-    device::{Device, Disk, File, LockOutcome, RANK_BYTES},
+    device::{Access, Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
     tend::{self, Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
@@ -538,8 +538,8 @@ fn a_job_opens_while_a_hold_is_taken() {
     let mut job = One::open(path, 1);
     job.save();
     job.session.close().unwrap();
-    let locks = Disk::existing(path).lock_file("lock").unwrap();
-    assert_eq!(locks.try_lock(RANK_BYTES).unwrap(), LockOutcome::Held);
+    let locks = Disk::existing(path).lock_file("lock", Access::Write).unwrap();
+    assert_eq!(locks.try_lock(RANK_BYTES).unwrap(), LockOutcome::Done);
     assert_eq!(survey(path).in_use, Some(false));
     One::open(path, 1).save();
 }

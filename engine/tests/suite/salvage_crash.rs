@@ -343,7 +343,7 @@ fn given_up(way: Way) {
 }
 
 fn medium_path(medium: &Medium) -> String {
-    Faulty(medium.view()).path()
+    Faulty(medium.view()).directory().printable()
 }
 
 /// The process that holds the pool may end, and then the revision in it can be completed.

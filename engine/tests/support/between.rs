@@ -1,7 +1,7 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, NewFile, Stripes};
-use std::{fmt, io, path::PathBuf, sync::Arc};
+use mainstay_engine::device::{Access, Device, Directory, Disk, File, LockFile, Mapped, NewFile};
+use std::{fmt, io, sync::Arc};
 
 /// The disk operations that a test can change. By default each goes to the disk unchanged.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
@@ -23,14 +23,11 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
     fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
         disk.sync_directory()
     }
-    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
-        disk.lock_file(name)
+    fn lock_file(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
+        disk.lock_file(name, access)
     }
-    fn file_system(&self, disk: &Disk) -> FileSystem {
-        disk.file_system()
-    }
-    fn stripe_bytes(&self, disk: &Disk, stripes: Stripes, probe: &str) -> io::Result<u64> {
-        disk.stripe_bytes(stripes, probe)
+    fn directory(&self, disk: &Disk) -> Arc<Directory> {
+        disk.directory().clone()
     }
     fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buffer, offset)
@@ -50,37 +47,29 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Watched<B> {
     disk: Arc<Disk>,
+    directory: Arc<Directory>,
     pub between: Arc<B>,
 }
 
-impl<B> Watched<B> {
+impl<B: Between> Watched<B> {
     pub fn new(disk: Disk, between: B) -> Watched<B> {
-        Watched { disk: Arc::new(disk), between: Arc::new(between) }
+        Watched { directory: between.directory(&disk), disk: Arc::new(disk), between: Arc::new(between) }
     }
 
-    fn watched(&self, file: Arc<dyn File>) -> Arc<dyn File>
-    where
-        B: Between,
-    {
+    fn watched(&self, file: Arc<dyn File>) -> Arc<dyn File> {
         Arc::new(WatchedFile { file, between: self.between.clone() })
     }
 }
 
 impl<B> Clone for Watched<B> {
     fn clone(&self) -> Watched<B> {
-        Watched { disk: self.disk.clone(), between: self.between.clone() }
+        Watched { disk: self.disk.clone(), directory: self.directory.clone(), between: self.between.clone() }
     }
 }
 
 impl<B: Between> Device for Watched<B> {
-    fn path(&self) -> String {
-        self.disk.path()
-    }
-    fn directory(&self) -> PathBuf {
-        self.disk.directory()
-    }
-    fn device_number(&self) -> u64 {
-        self.disk.device_number()
+    fn directory(&self) -> &Arc<Directory> {
+        &self.directory
     }
     fn list(&self) -> io::Result<Vec<String>> {
         self.between.list(&self.disk)
@@ -100,20 +89,8 @@ impl<B: Between> Device for Watched<B> {
     fn sync_directory(&self) -> io::Result<()> {
         self.between.sync_directory(&self.disk)
     }
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        self.between.lock_file(&self.disk, name)
-    }
-    fn file_system(&self) -> FileSystem {
-        self.between.file_system(&self.disk)
-    }
-    fn is_memory(&self) -> bool {
-        self.disk.is_memory()
-    }
-    fn available_bytes(&self) -> Option<u64> {
-        self.disk.available_bytes()
-    }
-    fn stripe_bytes(&self, stripes: Stripes, probe: &str) -> io::Result<u64> {
-        self.between.stripe_bytes(&self.disk, stripes, probe)
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
+        self.between.lock_file(&self.disk, name, access)
     }
 }
 
@@ -138,9 +115,6 @@ impl<B: Between> File for WatchedFile<B> {
     }
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.file.allocated_bytes()
-    }
-    fn available_bytes(&self) -> Option<u64> {
-        self.file.available_bytes()
     }
     fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
         self.file.map(offset, bytes, whole)

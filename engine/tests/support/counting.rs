@@ -2,7 +2,9 @@
 //! that a test asks for.
 
 use super::between::{Between, Watched};
-use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, NewFile, Stripes};
+use mainstay_engine::device::{
+    Access, Device, Directory, Disk, File, FileSystem, Lock, LockFile, LockOutcome, NewFile,
+};
 use std::{
     collections::BTreeMap,
     io,
@@ -70,17 +72,12 @@ impl Between for Counts {
         self.calls.add("sync_directory");
         disk.sync_directory()
     }
-    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+    fn lock_file(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
         self.calls.add("lock_file");
-        Ok(Box::new(CountingLocks { locks: disk.lock_file(name)?, calls: self.calls.clone() }))
+        Ok(Box::new(CountingLocks { locks: disk.lock_file(name, access)?, calls: self.calls.clone() }))
     }
-    fn file_system(&self, _: &Disk) -> FileSystem {
-        self.calls.add("file_system");
-        self.file_system.clone()
-    }
-    fn stripe_bytes(&self, _: &Disk, stripes: Stripes, _: &str) -> io::Result<u64> {
-        self.calls.add("stripe_bytes");
-        Ok(if stripes.bytes > 0 { stripes.bytes } else { self.stripe_bytes })
+    fn directory(&self, disk: &Disk) -> Arc<Directory> {
+        Arc::new(disk.directory().posing_as(self.file_system.clone(), self.stripe_bytes))
     }
     fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         if offset + bytes.len() as u64 > file.bytes()? {
@@ -100,13 +97,9 @@ impl Between for Counts {
 }
 
 impl LockFile for CountingLocks {
-    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
-        self.calls.add("try_lock");
-        self.locks.try_lock(byte)
-    }
-    fn unlock(&self, byte: u64) -> io::Result<()> {
-        self.calls.add("unlock");
-        self.locks.unlock(byte)
+    fn set(&self, byte: u64, lock: Lock) -> io::Result<LockOutcome> {
+        self.calls.add(if lock == Lock::Hold { "try_lock" } else { "unlock" });
+        self.locks.set(byte, lock)
     }
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
         self.calls.add("is_locked");

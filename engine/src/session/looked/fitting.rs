@@ -88,7 +88,7 @@ fn check_told(
 ) -> Result<Option<String>> {
     let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
     let Some(first) = looked.iter().position(is_disk) else { return Ok(None) };
-    let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory()).collect();
+    let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory().to_path_buf()).collect();
     let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(None) };
     let left = looked.iter().filter_map(Looked::newest).max().max(known);
     let disks = || looked.iter().filter(|level| is_disk(level));

@@ -1,7 +1,7 @@
 //! A disk that fails on demand.
 
 use crate::support::between::{Between, Watched};
-use mainstay_engine::device::{Device, Disk, File, LockFile, LockOutcome, NewFile};
+use mainstay_engine::device::{Access, Device, Disk, File, Lock, LockFile, LockOutcome, NewFile};
 use std::{
     io,
     path::Path,
@@ -60,8 +60,8 @@ impl Between for Faults {
         }
     }
 
-    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
-        if self.locks { disk.lock_file(name) } else { Ok(Box::new(NoLocks)) }
+    fn lock_file(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
+        if self.locks { disk.lock_file(name, access) } else { Ok(Box::new(NoLocks)) }
     }
 
     fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -104,12 +104,8 @@ impl Between for Faults {
 struct NoLocks;
 
 impl LockFile for NoLocks {
-    fn try_lock(&self, _byte: u64) -> io::Result<LockOutcome> {
-        Ok(LockOutcome::Unsupported)
-    }
-
-    fn unlock(&self, _byte: u64) -> io::Result<()> {
-        Ok(())
+    fn set(&self, _byte: u64, lock: Lock) -> io::Result<LockOutcome> {
+        Ok(if lock == Lock::Hold { LockOutcome::Unsupported } else { LockOutcome::Done })
     }
 
     fn is_locked_in(&self, _from: u64, _bytes: u64) -> io::Result<bool> {

@@ -7,7 +7,7 @@ use super::{
 use crate::support::{around::Around, bytes::Layout};
 use mainstay_engine::{
     Config, Result, Session, SpaceSurvey,
-    device::{Device, LockOutcome},
+    device::{Access, Device, LockOutcome},
     group::Solo,
     space::{
         Per,
@@ -193,8 +193,8 @@ pub fn in_use_by_this_program(scene: &Scene) {
 pub fn in_use_by_a_half_dead_job(scene: &Scene) {
     scene.save(2);
     // Rank 1 and its lock are left of the job.
-    let alive = scene.disk().lock_file("lock").unwrap();
-    assert_eq!(alive.try_lock(1).unwrap(), LockOutcome::Held);
+    let alive = scene.disk().lock_file("lock", Access::Write).unwrap();
+    assert_eq!(alive.try_lock(1).unwrap(), LockOutcome::Done);
     scene.refused(scene.row.rust);
     drop(alive);
     scene.comes_back(2, 2);

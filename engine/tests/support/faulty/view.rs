@@ -1,7 +1,7 @@
 //! One rank's view of the medium, with its faults.
 
 use super::{Change, Gate, Medium, Operation, lock};
-use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, NewFile};
+use mainstay_engine::device::{Access, Device, Directory, File, Lock, LockFile, LockOutcome, NewFile};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -23,6 +23,7 @@ pub enum Failure {
 
 pub struct View {
     medium: Medium,
+    directory: Arc<Directory>,
     id: u64,
     gate: Option<Arc<Gate>>,
     plan: Mutex<Plan>,
@@ -55,7 +56,10 @@ impl View {
             shared.views += 1;
             shared.views
         };
-        View { medium, id, gate, plan: Mutex::default() }
+        // Tests run side by side with their pools in one directory: no two jobs may have the same space.
+        let directory = format!("/faulty/{:p}", Arc::as_ptr(&medium.shared));
+        let directory = Arc::new(Directory::of(directory.as_ref()));
+        View { medium, directory, id, gate, plan: Mutex::default() }
     }
 
     pub fn is_dead(&self) -> bool {
@@ -183,9 +187,8 @@ impl Faulty {
 }
 
 impl Device for Faulty {
-    fn path(&self) -> String {
-        // Tests run side by side with their pools in one directory: no two jobs may have the same space.
-        format!("/faulty/{:p}", Arc::as_ptr(&self.0.medium.shared))
+    fn directory(&self) -> &Arc<Directory> {
+        &self.0.directory
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -218,7 +221,7 @@ impl Device for Faulty {
         self.0.change(|| Change::SyncDirectory)
     }
 
-    fn lock_file(&self, _: &str) -> io::Result<Box<dyn LockFile>> {
+    fn lock_file(&self, _: &str, _: Access) -> io::Result<Box<dyn LockFile>> {
         let handle = self.0.medium.lock().number();
         Ok(Box::new(MemoryLocks { medium: self.0.medium.clone(), handle }))
     }
@@ -275,21 +278,17 @@ impl fmt::Debug for MemoryLocks {
 }
 
 impl LockFile for MemoryLocks {
-    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+    fn set(&self, byte: u64, lock: Lock) -> io::Result<LockOutcome> {
         let mut shared = self.medium.lock();
+        if lock == Lock::Free {
+            shared.locks.retain(|locked, holder| *locked != byte || *holder != self.handle);
+            return Ok(LockOutcome::Done);
+        }
         if !shared.has_locks {
             return Ok(LockOutcome::Unsupported);
         }
         let holder = *shared.locks.entry(byte).or_insert(self.handle);
-        Ok(if holder == self.handle { LockOutcome::Held } else { LockOutcome::Busy })
-    }
-
-    fn unlock(&self, byte: u64) -> io::Result<()> {
-        let mut shared = self.medium.lock();
-        if shared.locks.get(&byte) == Some(&self.handle) {
-            shared.locks.remove(&byte);
-        }
-        Ok(())
+        Ok(if holder == self.handle { LockOutcome::Done } else { LockOutcome::Busy })
     }
 
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
