@@ -1,6 +1,6 @@
 //! A file without a name, in memory. A shard from another rank is read from it as from any other file.
 
-use super::{File, Mapped, mapped::Whole};
+use super::{File, MapNew, Mapped, mapped::Whole};
 use crate::ground::files;
 use std::{fs, io, os::unix::fs::FileExt};
 
@@ -44,11 +44,7 @@ impl File for Anonymous {
         Ok(self.file.metadata()?.len())
     }
 
-    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
-        self.mapping.part(&self.file, offset, bytes, whole)
-    }
-
-    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        self.mapping.part_if_made(offset, bytes)
+    fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
+        self.mapping.part(&self.file, offset, bytes, new)
     }
 }

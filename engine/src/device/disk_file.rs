@@ -2,7 +2,7 @@
 //! use the cache. On FUSE only writes bypass it, and only the kernel's cache: with the cache, they would go out as
 //! small requests, and each would have to be durable before the next.
 
-use super::{File, Mapped, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
+use super::{File, MapNew, Mapped, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
 use crate::ground::files::Open;
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
@@ -136,20 +136,8 @@ impl File for DiskFile {
         Ok(self.cached.metadata()?.blocks() * UNIT)
     }
 
-    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
-        self.mapping.part(&self.cached, offset, bytes, whole)
-    }
-
-    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        self.mapping.part_if_made(offset, bytes)
-    }
-
-    fn await_mapping(&self) {
-        self.mapping.await_mapping();
-    }
-
-    fn is_mapping_awaited(&self) -> bool {
-        self.mapping.is_awaited()
+    fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
+        self.mapping.part(&self.cached, offset, bytes, new)
     }
 
     fn is_lazy(&self) -> bool {

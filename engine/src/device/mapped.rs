@@ -1,15 +1,12 @@
 //! Mapped parts of a file in memory (tmpfs). A program's data is copied there, and messages between ranks are sent from
 //! and received into there without a further copy.
 
-use super::{Mapping, allocate::is_memory, huge::give_all};
+use super::{MapNew, Mapping, allocate::is_memory, huge::give_all};
 use std::{
     fs::File,
     io,
     os::unix::fs::MetadataExt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Bytes of a block as `stat` counts them.
@@ -28,15 +25,19 @@ pub struct Mapped {
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     mapping: Mutex<Option<Arc<Mapping>>>,
-    /// A thread is about to map the file.
-    is_awaited: AtomicBool,
 }
 
 impl Whole {
-    /// A part of `file`; only the first `whole` bytes of the file are mapped. `Unsupported`: the file is not in memory.
-    /// Another error: there is no room for all of its bytes, and touching a missing page would end the program.
-    pub(super) fn part(&self, file: &File, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
-        let of = self.get(file, whole)?;
+    /// A part of `file`. `Unsupported`: the file is not in memory, or not mapped yet and `new` is `Nothing`. Another
+    /// error: there is no room for all bytes to map, and touching a missing page would end the program.
+    pub(super) fn part(&self, file: &File, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
+        let of = match new {
+            MapNew::First(whole) => self.made(file, whole, 1)?,
+            // If another thread maps the file just now, this does not wait for it.
+            MapNew::Nothing => {
+                self.mapping.try_lock().ok().and_then(|made| made.clone()).ok_or(io::ErrorKind::Unsupported)?
+            }
+        };
         let [at, bytes] = [offset, bytes].map(usize::try_from);
         let (at, bytes) = (at.map_err(io::Error::other)?, bytes.map_err(io::Error::other)?);
         if at.checked_add(bytes).is_none_or(|end| end > of.bytes()) {
@@ -45,32 +46,9 @@ impl Whole {
         Ok(Mapped { of, at, bytes })
     }
 
-    /// The same, if the file is mapped already.
-    pub(super) fn part_if_made(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        let of = self.mapping.try_lock().ok()?.clone()?;
-        let (at, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
-        at.checked_add(bytes).filter(|end| *end <= of.bytes()).map(|_| Mapped { of, at, bytes })
-    }
-
-    /// A thread is about to map the file, which takes as long as allocating the file's memory.
-    pub(super) fn await_mapping(&self) {
-        self.is_awaited.store(true, Ordering::Release);
-    }
-
-    /// Whether a request for a part would now wait for that thread.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.is_awaited.load(Ordering::Acquire)
-    }
-
     /// Maps the first `whole` bytes of `file`, and allocates them by up to `threads` threads.
     pub(super) fn make(&self, file: &File, whole: u64, threads: usize) -> io::Result<()> {
         self.made(file, whole, threads).map(drop)
-    }
-
-    fn get(&self, file: &File, whole: u64) -> io::Result<Arc<Mapping>> {
-        let mapping = self.made(file, whole, 1);
-        self.is_awaited.store(false, Ordering::Release);
-        mapping
     }
 
     fn made(&self, file: &File, whole: u64, threads: usize) -> io::Result<Arc<Mapping>> {

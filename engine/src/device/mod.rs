@@ -101,28 +101,24 @@ pub trait File: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file in memory. The first `whole` bytes of
-    /// the file are allocated by then, and none beyond, however long it is. `Unsupported`: the file is not in memory.
-    fn map(&self, _offset: u64, _bytes: u64, _whole: u64) -> io::Result<Mapped> {
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file in memory. `Unsupported`: the file is
+    /// not in memory, or not mapped yet and `new` is `Nothing`.
+    fn map(&self, _offset: u64, _bytes: u64, _new: MapNew) -> io::Result<Mapped> {
         Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// The same if the file is mapped already; otherwise `None`.
-    fn mapped(&self, _offset: u64, _bytes: u64) -> Option<Mapped> {
-        None
-    }
-
-    /// A thread is about to map the file: until then, `is_mapping_awaited` is true.
-    fn await_mapping(&self) {}
-
-    fn is_mapping_awaited(&self) -> bool {
-        false
     }
 
     /// Whether machines that write to the file need not wait for one another, because lazy I/O was granted.
     fn is_lazy(&self) -> bool {
         false
     }
+}
+
+/// The part of a file that `File::map` maps if the file is not mapped yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapNew {
+    Nothing,
+    /// So many bytes from the beginning, which are allocated by then, and none beyond, however long the file is.
+    First(u64),
 }
 
 /// Ranks lock one byte each, below this one. Locks beyond are held for an instant, while a hold is taken.

@@ -87,7 +87,7 @@ impl Stripes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::mapped::Whole;
+    use crate::device::{MapNew, mapped::Whole};
     use std::os::unix::fs::MetadataExt;
 
     fn in_memory(wanted: &NewFile) -> io::Result<File> {
@@ -106,10 +106,10 @@ mod tests {
         let later = in_memory(&NewFile { when_mapped: true, ..NewFile::of(BYTES) }).unwrap();
         assert_eq!([blocks(&now), blocks(&later)], [BYTES / 512, 0]);
         let whole = Whole::default();
-        whole.await_mapping();
-        assert!(whole.is_awaited());
-        whole.part(&later, 0, BYTES, BYTES).unwrap();
-        assert!(!whole.is_awaited());
+        assert!(whole.part(&later, 0, BYTES, MapNew::Nothing).is_err());
+        assert_eq!(blocks(&later), 0);
+        whole.part(&later, 0, BYTES, MapNew::First(BYTES)).unwrap();
+        whole.part(&later, 0, BYTES, MapNew::Nothing).unwrap();
         assert_eq!(blocks(&later), BYTES / 512);
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a descriptor that wrote stays open until it is synced, because only that descriptor gets the errors of
 //! its writes. A file that must stay open is never opened again.
 
-use super::{Access, File, Mapped, disk_file::DiskFile};
+use super::{Access, File, MapNew, Mapped, disk_file::DiskFile};
 use crate::ground::files::Open;
 use std::{
     collections::VecDeque,
@@ -116,22 +116,8 @@ impl File for OnDemand {
         self.opened().is_ok_and(|file| file.is_lazy())
     }
 
-    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
-        self.opened()?.map(offset, bytes, whole)
-    }
-
-    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        self.opened().ok()?.mapped(offset, bytes)
-    }
-
-    fn await_mapping(&self) {
-        if let Ok(file) = self.opened() {
-            file.await_mapping();
-        }
-    }
-
-    fn is_mapping_awaited(&self) -> bool {
-        self.opened().is_ok_and(|file| file.is_mapping_awaited())
+    fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
+        self.opened()?.map(offset, bytes, new)
     }
 
     fn stay_open(&self) -> io::Result<()> {

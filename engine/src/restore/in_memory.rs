@@ -94,6 +94,14 @@ pub(super) fn portion_in(file: Arc<dyn File>, bytes: u64) -> Portion {
         holds_bytes: 0,
         portions: vec![place],
     };
-    let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, directory: None, file, bytes };
+    let layout = LayoutFile {
+        name: "file".to_owned(),
+        path: "file".into(),
+        header,
+        directory: None,
+        file,
+        is_mapping_awaited: Arc::default(),
+        bytes,
+    };
     Portion::new(&layout, place)
 }

@@ -22,7 +22,15 @@ pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64, threads: u
     let file = made.map_err(|e| Error::io("making a file in memory for", format!("shard {shard}"), e))?;
     let path = format!("shard {shard} as another rank sent it");
     let (name, path) = (path.clone(), path.into());
-    let layout = LayoutFile { name, path, header, directory: None, file: Arc::new(file), bytes };
+    let layout = LayoutFile {
+        name,
+        path,
+        header,
+        directory: None,
+        file: Arc::new(file),
+        is_mapping_awaited: Arc::default(),
+        bytes,
+    };
     layout
         .portions()
         .next()

@@ -164,7 +164,8 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
     let header = Header::parse(block, &table).map_err(|refusal| refused(refusal, &path))?;
     // Bytes after its end do not belong to the layout.
     let bytes = bytes.min(header.file_bytes);
-    Ok(LayoutFile { name, path, header, directory: Some(device.directory().clone()), file, bytes })
+    let directory = Some(device.directory().clone());
+    Ok(LayoutFile { name, path, header, directory, file, is_mapping_awaited: Arc::default(), bytes })
 }
 
 /// How a layout's files are made.
@@ -244,11 +245,12 @@ pub(crate) fn create_layout(
         })?;
         let bytes = header.file_bytes;
         let (directory, header) = (Some(device.directory().clone()), header.clone());
-        let layout = LayoutFile { name: name.clone(), path: path.clone(), header, directory, file, bytes };
+        let (name, path, is_mapping_awaited) = (name.clone(), path.clone(), Arc::default());
+        let layout = LayoutFile { name, path, header, directory, file, is_mapping_awaited, bytes };
         layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
         // The name must never lead to a file without header or slots.
-        layout.file.sync().map_err(|e| Error::io("syncing", &path, e))?;
-        device.rename(&unfinished, &name).map_err(|e| Error::io("naming", &path, e))?;
+        layout.file.sync().map_err(|e| Error::io("syncing", &layout.path, e))?;
+        device.rename(&unfinished, &layout.name).map_err(|e| Error::io("naming", &layout.path, e))?;
         // No revision may be acknowledged in a file that a crash could still unname.
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
         Ok(layout)

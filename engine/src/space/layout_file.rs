@@ -5,7 +5,7 @@ use crate::{
     device::{Device, Directory, File},
     error::{Error, Result},
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// A file of a layout, with all its portions or those of one node.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub(crate) struct LayoutFile {
     /// The directory of the file; `None` if it is in none.
     pub(crate) directory: Option<Arc<Directory>>,
     pub(crate) file: Arc<dyn File>,
+    /// A thread is about to map the file, which takes as long as allocating its memory.
+    pub(crate) is_mapping_awaited: Arc<AtomicBool>,
     /// Length of the file when it was opened.
     pub(crate) bytes: u64,
 }

@@ -8,7 +8,7 @@ use super::{
     packed_manifest::unpack_manifest,
 };
 use crate::{
-    device::{self, Directory, File, Mapped},
+    device::{self, Directory, File, MapNew, Mapped},
     error::{Error, Result},
     ground::sleep,
 };
@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,
     ops::{Deref, Range},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -35,6 +38,7 @@ pub(crate) const fn data_from(slot_stride: u64) -> u64 {
 pub(crate) struct Portion {
     directory: Option<Arc<Directory>>,
     file: Arc<dyn File>,
+    is_mapping_awaited: Arc<AtomicBool>,
     /// Length of the file when it was opened; it never changes.
     file_bytes: u64,
     path: Arc<str>,
@@ -76,10 +80,11 @@ impl LayoutFile {
 
 impl Portion {
     pub(crate) fn new(layout: &LayoutFile, place: PortionPlace) -> Portion {
-        let LayoutFile { directory, file, path, header, bytes, .. } = layout;
+        let LayoutFile { directory, file, is_mapping_awaited, path, header, bytes, .. } = layout;
         Portion {
             directory: directory.clone(),
             file: file.clone(),
+            is_mapping_awaited: is_mapping_awaited.clone(),
             file_bytes: *bytes,
             path: path.clone(),
             place,
@@ -110,6 +115,7 @@ impl Portion {
         Portion {
             directory: None,
             file,
+            is_mapping_awaited: Arc::default(),
             file_bytes: place.bytes,
             path,
             place,
@@ -312,22 +318,24 @@ impl Portion {
     pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
         let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.available_bytes());
-        self.file.map(self.place.at + at, bytes, self.file_bytes).map_err(failed)
+        let mapped = self.file.map(self.place.at + at, bytes, MapNew::First(self.file_bytes));
+        self.is_mapping_awaited.store(false, Ordering::Release);
+        mapped.map_err(failed)
     }
 
     /// The portion, if it is mapped already.
     pub(crate) fn mapped(&self) -> Option<Mapped> {
-        self.file.mapped(self.place.at, self.place.bytes)
+        self.file.map(self.place.at, self.place.bytes, MapNew::Nothing).ok()
     }
 
-    /// Announces that a thread will map the portion; until it has, `is_mapping_awaited` returns true.
+    /// Announces that a thread will map the portion's file; until it has, `is_mapping_awaited` returns true.
     pub(crate) fn await_mapping(&self) {
-        self.file.await_mapping();
+        self.is_mapping_awaited.store(true, Ordering::Release);
     }
 
     /// Whether mapping the portion now would wait for a thread that allocates its memory.
     pub(crate) fn is_mapping_awaited(&self) -> bool {
-        self.file.is_mapping_awaited()
+        self.is_mapping_awaited.load(Ordering::Acquire)
     }
 
     /// A mapping of all blocks of the portion; errors as of `map`.

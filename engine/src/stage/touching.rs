@@ -119,6 +119,8 @@ mod tests {
         let layout = create_layout(&device, arrangement.header(&[0, 1], true), &making, first).unwrap();
         let portions: Vec<Portion> = layout.portions().collect();
         assert!(!portions[0].is_mapping_awaited());
+        portions[1].await_mapping();
+        assert!(portions[0].is_mapping_awaited(), "they share a file");
         let has = || layout.file.allocated_bytes().unwrap();
         let all = layout.file.bytes().unwrap();
         assert!(has() < all / 2, "{} of {all} bytes", has());

@@ -1,6 +1,6 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Directory, Disk, File, LockFile, Mapped, NewFile};
+use mainstay_engine::device::{Access, Device, Directory, Disk, File, LockFile, MapNew, Mapped, NewFile};
 use std::{fmt, io, sync::Arc};
 
 /// The disk operations that a test can change. By default each goes to the disk unchanged.
@@ -116,14 +116,12 @@ impl<B: Between> File for WatchedFile<B> {
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.file.allocated_bytes()
     }
-    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
-        self.file.map(offset, bytes, whole)
-    }
-    fn await_mapping(&self) {
-        self.file.await_mapping();
-    }
-    fn is_mapping_awaited(&self) -> bool {
-        self.file.is_mapping_awaited()
+    /// What is mapped already is read all the same, so that the test sees the reads.
+    fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
+        if new == MapNew::Nothing {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.file.map(offset, bytes, new)
     }
     fn stay_open(&self) -> io::Result<()> {
         self.file.stay_open()
