@@ -1,6 +1,6 @@
 //! A file without a name, in memory. A shard from another rank is read from it as from any other file.
 
-use super::{File, MapNew, Mapped, mapped::Whole};
+use super::{File, FileStatus, Known, MapNew, Mapped, Source, mapped::Whole};
 use crate::ground::files;
 use std::{fs, io, os::unix::fs::FileExt};
 
@@ -27,7 +27,7 @@ impl Anonymous {
 }
 
 impl File for Anonymous {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, _: Source) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
 
@@ -40,8 +40,8 @@ impl File for Anonymous {
         Ok(())
     }
 
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+    fn status(&self, _: Known) -> io::Result<FileStatus> {
+        Ok(FileStatus::of(self.file.metadata()?.len()))
     }
 
     fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {

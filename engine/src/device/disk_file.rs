@@ -2,7 +2,10 @@
 //! use the cache. On FUSE only writes bypass it, and only the kernel's cache: with the cache, they would go out as
 //! small requests, and each would have to be durable before the next.
 
-use super::{File, MapNew, Mapped, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
+use super::{
+    File, FileStatus, Known, MapNew, Mapped, Source, lazy, mapped::Whole, status::known, unsupported::is_unsupported,
+    within_limit,
+};
 use crate::ground::files::Open;
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
@@ -86,7 +89,11 @@ impl DiskFile {
 }
 
 impl File for DiskFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize> {
+        // A write past the cache drops the cached bytes of its range.
+        if from == Source::Cache && self.is_local {
+            return self.cached.read_at(buffer, offset);
+        }
         if let Some(direct) = self.direct_for(buffer.as_ptr(), buffer.len(), offset) {
             return direct.read_at(buffer, offset);
         }
@@ -94,11 +101,6 @@ impl File for DiskFile {
         let _ =
             posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         self.through_cache(|cached| cached.read_at(buffer, offset))
-    }
-
-    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        // A write past the cache drops the cached bytes of its range.
-        if self.is_local { self.cached.read_at(buffer, offset) } else { self.read_at(buffer, offset) }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -127,21 +129,20 @@ impl File for DiskFile {
         Ok(())
     }
 
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(known(&self.cached)?.bytes)
-    }
-
-    fn allocated_bytes(&self) -> io::Result<u64> {
+    fn status(&self, of: Known) -> io::Result<FileStatus> {
         const UNIT: u64 = 512;
-        Ok(self.cached.metadata()?.blocks() * UNIT)
+        let (bytes, allocated_bytes) = match of {
+            Known::Here => (known(&self.cached)?.bytes, None),
+            Known::Everywhere => {
+                let found = self.cached.metadata()?;
+                (found.len(), Some(found.blocks() * UNIT))
+            }
+        };
+        Ok(FileStatus { bytes, allocated_bytes, is_lazy: self.is_lazy })
     }
 
     fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
         self.mapping.part(&self.cached, offset, bytes, new)
-    }
-
-    fn is_lazy(&self) -> bool {
-        self.is_lazy
     }
 }
 
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(file.write_at(b"odd", 1).unwrap(), 3);
         set_direct(&file.cached, true).unwrap();
         let mut read = [0; 3];
-        assert_eq!(file.read_at(&mut read, 1).unwrap(), 3);
+        assert_eq!(file.read(&mut read, 1, Source::Medium).unwrap(), 3);
         assert_eq!(&read, b"odd");
         file.sync().unwrap();
     }
@@ -195,7 +196,7 @@ mod tests {
                 let (from, bytes) = if round % 3 == 0 { (ALIGNMENT + 1, 7) } else { (ALIGNMENT, 2 * ALIGNMENT) };
                 second.write_at(&memory[from..from + bytes], from as u64).unwrap();
                 let mut seen = [0; BYTES];
-                assert_eq!(first.peek_at(&mut seen, 0).unwrap(), BYTES);
+                assert_eq!(first.read(&mut seen, 0, Source::Cache).unwrap(), BYTES);
                 assert!(seen[from..from + bytes].iter().all(|byte| *byte == round), "round {round}");
             }
         }

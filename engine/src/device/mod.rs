@@ -78,23 +78,12 @@ pub enum Access {
 
 /// A file of a space. Reads and writes may be short, as the system's are.
 pub trait File: Send + Sync + fmt::Debug {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As `read_at`, but may use the cache if only this machine uses the file system. The cache shows the writes of all
-    /// processes, durable or not.
-    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.read_at(buffer, offset)
-    }
+    fn read(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes all earlier writes durable: those through this handle, and those to this file by processes that have
     /// ended.
     fn sync(&self) -> io::Result<()>;
-    /// The file's length as this machine knows it, without asking a server.
-    fn bytes(&self) -> io::Result<u64>;
-
-    /// The bytes that the file takes on the medium, as far as the file system reports them (`FileSystem::sets_aside`).
-    fn allocated_bytes(&self) -> io::Result<u64> {
-        self.bytes()
-    }
+    fn status(&self, known: Known) -> io::Result<FileStatus>;
 
     /// Keeps the file open until this is dropped, so later use needs no further opening.
     fn stay_open(&self) -> io::Result<()> {
@@ -106,10 +95,62 @@ pub trait File: Send + Sync + fmt::Debug {
     fn map(&self, _offset: u64, _bytes: u64, _new: MapNew) -> io::Result<Mapped> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+impl dyn File + '_ {
+    /// Reads from the medium.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read(buffer, offset, Source::Medium)
+    }
+
+    /// The file's length as this machine knows it, without asking a server.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.status(Known::Here)?.bytes)
+    }
+
+    /// The bytes that the file takes on the medium, as far as the file system reports them (`FileSystem::sets_aside`).
+    pub fn allocated_bytes(&self) -> io::Result<u64> {
+        let status = self.status(Known::Everywhere)?;
+        Ok(status.allocated_bytes.unwrap_or(status.bytes))
+    }
 
     /// Whether machines that write to the file need not wait for one another, because lazy I/O was granted.
-    fn is_lazy(&self) -> bool {
-        false
+    pub fn is_lazy(&self) -> bool {
+        self.status(Known::Here).is_ok_and(|status| status.is_lazy)
+    }
+}
+
+/// The place from which `File::read` takes bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Medium,
+    /// The cache, if only this machine uses the file system; otherwise the medium. The cache shows the writes of all
+    /// processes, durable or not.
+    Cache,
+}
+
+/// The extent of the knowledge that a status is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// This machine: no server is asked.
+    Here,
+    /// All machines that use the file system.
+    Everywhere,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileStatus {
+    /// Length of the file.
+    pub bytes: u64,
+    /// The bytes that the file takes on the medium; `None`: not asked, or as many as its length.
+    pub allocated_bytes: Option<u64>,
+    /// Lazy I/O was granted.
+    pub is_lazy: bool,
+}
+
+impl FileStatus {
+    pub fn of(bytes: u64) -> FileStatus {
+        FileStatus { bytes, ..FileStatus::default() }
     }
 }
 
@@ -182,9 +223,9 @@ pub(crate) fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::
     fill(buffer, offset, |buffer, offset| file.read_at(buffer, offset))
 }
 
-/// The same by `peek_at`.
+/// The same from the cache, if it shows the writes of all processes.
 pub(crate) fn peek_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    fill(buffer, offset, |buffer, offset| file.peek_at(buffer, offset))
+    fill(buffer, offset, |buffer, offset| file.read(buffer, offset, Source::Cache))
 }
 
 fn fill(mut buffer: &mut [u8], mut offset: u64, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! Invariant: a descriptor that wrote stays open until it is synced, because only that descriptor gets the errors of
 //! its writes. A file that must stay open is never opened again.
 
-use super::{Access, File, MapNew, Mapped, disk_file::DiskFile};
+use super::{Access, File, FileStatus, Known, MapNew, Mapped, Source, disk_file::DiskFile};
 use crate::ground::files::Open;
 use std::{
     collections::VecDeque,
@@ -77,12 +77,8 @@ impl OnDemand {
 }
 
 impl File for OnDemand {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.opened()?.read_at(buffer, offset)
-    }
-
-    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.opened()?.peek_at(buffer, offset)
+    fn read(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize> {
+        self.opened()?.read(buffer, offset, from)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -104,16 +100,8 @@ impl File for OnDemand {
         Ok(())
     }
 
-    fn bytes(&self) -> io::Result<u64> {
-        self.opened()?.bytes()
-    }
-
-    fn allocated_bytes(&self) -> io::Result<u64> {
-        self.opened()?.allocated_bytes()
-    }
-
-    fn is_lazy(&self) -> bool {
-        self.opened().is_ok_and(|file| file.is_lazy())
+    fn status(&self, known: Known) -> io::Result<FileStatus> {
+        self.opened()?.status(known)
     }
 
     fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {
@@ -167,7 +155,7 @@ mod tests {
         for _ in 0..2 {
             for (index, file) in files.iter().enumerate() {
                 let mut bytes = [0; 10];
-                assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 10);
+                assert_eq!(file.read(&mut bytes, 0, Source::Medium).unwrap(), 10);
                 assert_eq!(bytes, [index as u8; 10]);
                 assert!(open_count(&files) <= RECENT);
             }
@@ -203,10 +191,10 @@ mod tests {
         files[0].write_at(&[1], 0).unwrap();
         files[0].sync().unwrap();
         for file in &files[1..] {
-            file.read_at(&mut [0; 10], 0).unwrap();
+            file.read(&mut [0; 10], 0, Source::Medium).unwrap();
         }
         fs::remove_file(directory.path().join("0")).unwrap();
-        assert_eq!(files[0].read_at(&mut [0; 10], 0).unwrap(), 10);
+        assert_eq!(files[0].read(&mut [0; 10], 0, Source::Medium).unwrap(), 10);
         assert!(before.ptr_eq(&locked(&files[0].opening).file));
     }
 }

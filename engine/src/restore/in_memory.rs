@@ -1,7 +1,7 @@
 //! For tests: a portion in a file in memory.
 
 use crate::{
-    device::File,
+    device::{File, FileStatus, Known, Source},
     space::{
         LayoutFile, Portion, data_from,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Header, PortionPlace, Run, hash, hash_blocks},
@@ -23,7 +23,7 @@ pub(super) struct MemoryFile {
 }
 
 impl File for MemoryFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, _: Source) -> io::Result<usize> {
         let from = &self.bytes[(offset as usize).min(self.bytes.len())..];
         let bytes = from.len().min(buffer.len());
         buffer[..bytes].copy_from_slice(&from[..bytes]);
@@ -39,8 +39,8 @@ impl File for MemoryFile {
         Ok(())
     }
 
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.bytes.len() as u64)
+    fn status(&self, _: Known) -> io::Result<FileStatus> {
+        Ok(FileStatus::of(self.bytes.len() as u64))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     Aligned, Portion, PortionShape,
     format::{BLOCK_BYTES, PortionPlace},
 };
-use crate::device::File;
+use crate::device::{File, FileStatus, Known, Source};
 use std::{collections::BTreeMap, fmt, io, ops::Range, sync::Arc};
 
 /// The parts, by their starting offsets; they do not overlap.
@@ -50,7 +50,7 @@ impl fmt::Debug for Parts {
 }
 
 impl File for Parts {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, _: Source) -> io::Result<usize> {
         let (at, (memory, inside)) = self.parts.range(..=offset).next_back().ok_or_else(not_sent)?;
         let rest = memory[inside.clone()].get((offset - at) as usize..).filter(|rest| !rest.is_empty());
         let rest = rest.ok_or_else(not_sent)?;
@@ -68,8 +68,8 @@ impl File for Parts {
         Ok(())
     }
 
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.bytes)
+    fn status(&self, _: Known) -> io::Result<FileStatus> {
+        Ok(FileStatus::of(self.bytes))
     }
 }
 

@@ -1,6 +1,8 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Directory, Disk, File, LockFile, MapNew, Mapped, NewFile};
+use mainstay_engine::device::{
+    Access, Device, Directory, Disk, File, FileStatus, Known, LockFile, MapNew, Mapped, NewFile, Source,
+};
 use std::{fmt, io, sync::Arc};
 
 /// The disk operations that a test can change. By default each goes to the disk unchanged.
@@ -101,7 +103,7 @@ struct WatchedFile<B> {
 }
 
 impl<B: Between> File for WatchedFile<B> {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, _: Source) -> io::Result<usize> {
         self.between.read_at(&*self.file, buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -110,11 +112,11 @@ impl<B: Between> File for WatchedFile<B> {
     fn sync(&self) -> io::Result<()> {
         self.between.sync(&*self.file)
     }
-    fn bytes(&self) -> io::Result<u64> {
-        self.between.bytes(&*self.file)
-    }
-    fn allocated_bytes(&self) -> io::Result<u64> {
-        self.file.allocated_bytes()
+    fn status(&self, known: Known) -> io::Result<FileStatus> {
+        match known {
+            Known::Here => Ok(FileStatus::of(self.between.bytes(&*self.file)?)),
+            Known::Everywhere => self.file.status(known),
+        }
     }
     /// What is mapped already is read all the same, so that the test sees the reads.
     fn map(&self, offset: u64, bytes: u64, new: MapNew) -> io::Result<Mapped> {

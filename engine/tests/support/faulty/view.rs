@@ -1,7 +1,9 @@
 //! One rank's view of the medium, with its faults.
 
 use super::{Change, Gate, Medium, Operation, lock};
-use mainstay_engine::device::{Access, Device, Directory, File, Lock, LockFile, LockOutcome, NewFile};
+use mainstay_engine::device::{
+    Access, Device, Directory, File, FileStatus, Known, Lock, LockFile, LockOutcome, NewFile, Source,
+};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -228,7 +230,7 @@ impl Device for Faulty {
 }
 
 impl File for MemoryFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], offset: u64, _: Source) -> io::Result<usize> {
         self.view.alive()?;
         Ok(self.view.medium.lock().live.read(self.file, offset, buffer))
     }
@@ -260,9 +262,9 @@ impl File for MemoryFile {
         if pass.failure.is_some() { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
     }
 
-    fn bytes(&self) -> io::Result<u64> {
+    fn status(&self, _: Known) -> io::Result<FileStatus> {
         self.view.alive()?;
-        Ok(self.view.medium.lock().live.bytes(self.file))
+        Ok(FileStatus::of(self.view.medium.lock().live.bytes(self.file)))
     }
 }
 
