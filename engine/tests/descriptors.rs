@@ -141,6 +141,6 @@ fn past_the_cache_or_not_at_all(space: &Path) {
     let file = SpaceSurvey::open(space).unwrap().layouts.remove(0).file;
     let mut all = all_that_may_be_open();
     all.pop();
-    let error = Disk::existing(space).open(&file, Access::Read).unwrap_err();
+    let error = Disk::existing(space).open(&file, Access::Read, None).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
 }

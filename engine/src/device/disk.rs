@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
 use super::{
-    Access, Device, Directory, File, FileSystem, LockFile, NewFile, Stripes, dangling,
+    Access, Device, Directory, File, FileSystem, LockFile, Naming, NewFile, Stripes, dangling,
     disk_file::DiskFile,
     hand_over,
     lock::ByteLocks,
@@ -63,6 +63,13 @@ impl Disk {
         Ok(Disk::existing(&found))
     }
 
+    fn make_file(&self, name: &str, wanted: &NewFile) -> io::Result<DiskFile> {
+        let file_system = self.directory.file_system();
+        let file = self.make_empty(name, &file_system, wanted.stripes)?;
+        wanted.set_aside(&file.cached, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
+        Ok(file)
+    }
+
     /// Makes an empty file with the wanted stripes.
     fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
         let mut way = Open::to_read_and_write();
@@ -97,28 +104,21 @@ impl Device for Disk {
         Ok(names)
     }
 
-    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        let file_system = self.directory.file_system();
-        let file = self.make_empty(name, &file_system, wanted.stripes)?;
-        wanted.set_aside(&file.cached, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
-        Ok(Arc::new(file))
-    }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str, access: Access, new: Option<&NewFile>) -> io::Result<Arc<dyn File>> {
+        if let Some(wanted) = new {
+            return Ok(Arc::new(self.make_file(name, wanted)?));
+        }
         let path = path::absolute(self.directory.join(name))?;
         Ok(Arc::new(OnDemand::open(path, access, &self.recent)?))
     }
 
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.directory.join(from), self.directory.join(to))
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.directory.join(name))
-    }
-
-    fn link(&self, of: &str, name: &str) -> io::Result<()> {
-        fs::hard_link(self.directory.join(of), self.directory.join(name))
+    fn name(&self, change: Naming<'_>) -> io::Result<()> {
+        let at = |name: &str| self.directory.join(name);
+        match change {
+            Naming::Rename { from, to } => fs::rename(at(from), at(to)),
+            Naming::Remove(name) => fs::remove_file(at(name)),
+            Naming::Link { of, name } => fs::hard_link(at(of), at(name)),
+        }
     }
 
     fn sync_directory(&self) -> io::Result<()> {

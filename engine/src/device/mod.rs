@@ -1,6 +1,9 @@
 //! The storage device: a directory of preallocated files. Tests inject faults at this boundary; the engine does all its
 //! I/O on spaces through it.
 //!
+//! Each operation that can fail is a method of `Device`, `File` or `LockFile`. The facts of the file system are values of
+//! `Directory`, which no device implements. How bytes move is an argument: past the cache or not, mapped anew or not.
+//!
 //! Assumptions about a device: a 4 KiB write may tear, unsynced writes may be lost or reordered, and data is durable
 //! after a sync has returned.
 
@@ -45,17 +48,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn directory(&self) -> &Arc<Directory>;
     /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is
-    /// taken.
-    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>>;
     /// Opens a file, or checks that it can be opened: the number of open files does not grow with the files of a space.
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
-    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    fn remove(&self, name: &str) -> io::Result<()>;
-    /// Gives the file `of` the second name `name`.
-    fn link(&self, _of: &str, _name: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    /// With `new`, makes the file, with the given room as far as a file can have it without being written; fails if the
+    /// name is taken.
+    fn open(&self, name: &str, access: Access, new: Option<&NewFile>) -> io::Result<Arc<dyn File>>;
+    /// Changes the names of files.
+    fn name(&self, change: Naming<'_>) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
     /// Opens the lock file `name`; makes it if it is missing. To take locks, with `Access::Write`: if this user owns the
@@ -68,6 +66,21 @@ impl dyn Device + '_ {
     pub fn path(&self) -> String {
         self.directory().printable()
     }
+}
+
+/// A change of the names in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming<'a> {
+    Rename {
+        from: &'a str,
+        to: &'a str,
+    },
+    Remove(&'a str),
+    /// Gives the file `of` the second name `name`.
+    Link {
+        of: &'a str,
+        name: &'a str,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +97,6 @@ pub trait File: Send + Sync + fmt::Debug {
     /// ended.
     fn sync(&self) -> io::Result<()>;
     fn status(&self, known: Known) -> io::Result<FileStatus>;
-
     /// Keeps the file open until this is dropped, so later use needs no further opening.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())

@@ -1,6 +1,6 @@
 //! Stripes of a new file on a parallel file system. They are chosen while the file is empty, and stay.
 
-use super::{Device, FileSystem, NewFile, Stripes};
+use super::{Access, Device, FileSystem, Naming, NewFile, Stripes};
 use crate::{ground::files::command, printable::printable};
 use nix::unistd::geteuid;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -41,10 +41,10 @@ pub(crate) fn stripe_bytes(device: &dyn Device, stripes: Stripes, probe: &str) -
     match stripes.bytes {
         _ if !device.directory().has_stripes() => Ok(0),
         0 => {
-            device.create(probe, &NewFile { stripes, ..NewFile::default() })?;
+            device.open(probe, Access::Write, Some(&NewFile { stripes, ..NewFile::default() }))?;
             let bytes = device.directory().stripe_bytes(probe);
             // If that fails, the next opening removes it.
-            let _ = device.remove(probe);
+            let _ = device.name(Naming::Remove(probe));
             bytes
         }
         chosen => Ok(chosen),

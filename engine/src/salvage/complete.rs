@@ -147,7 +147,7 @@ fn lacks(
             return Ok(Some(SalvageOutcome::Lost("some of its bytes are not in the pool any more".to_owned())));
         }
     }
-    match sync_outputs(&owed.shard.plan, contents, &device.directory()) {
+    match sync_outputs(&owed.shard.plan, contents, device.directory()) {
         Err(Error::OutputShort { path, saved, now }) => Ok(Some(SalvageOutcome::Cut(format!(
             "the output file {path} has {now} of the {saved} bytes that belong to it: it was cut, or is another file"
         )))),

@@ -146,7 +146,7 @@ fn left_to_mend(
     // If this build cannot read a record, only the pool's note names its space.
     if pool::has_unreadable(directory, id) {
         let is_noted =
-            pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(&device.directory(), space)));
+            pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(device.directory(), space)));
         return if is_noted { Err(error) } else { Ok(RecordFate::Stays) };
     }
     Ok(unusable(device, directory, id, &error.to_string(), lost))
@@ -208,7 +208,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
     }
     if !staged.lost.is_empty() {
         // Another shard in the pool, or the pool's note of its space, shows the space of the lost records.
-        let is_its = |note: &SpaceNote| note.is_of(|space| is_same(&device.directory(), space));
+        let is_its = |note: &SpaceNote| note.is_of(|space| is_same(device.directory(), space));
         if dead.spaces().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
             if let Some(waits) =
                 staged.lost.iter().filter(|_| locked).find_map(|lost| record_to_mend(device, dead, lost))
@@ -259,7 +259,7 @@ fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: im
 /// command could not find that out. A space that cannot be noted keeps asking for a salvage. The space on `device`
 /// needs no note, because its job begins a lineage.
 fn note_removal(device: &dyn Device, dead: &Dead, ranks: &[u32]) {
-    let Some(note) = dead.spaces().filter(|note| !note.is_of(|space| is_same(&device.directory(), space))) else {
+    let Some(note) = dead.spaces().filter(|note| !note.is_of(|space| is_same(device.directory(), space))) else {
         return;
     };
     for (directory, _) in note.spaces().filter(|(directory, _)| SpaceSurvey::open(directory).is_ok()) {
@@ -277,7 +277,7 @@ fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
 
 /// Whether a shard belongs to the space on `device`: by the directory, or, if the space was moved, by its contents.
 pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
-    is_same(&device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
+    is_same(device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
 }
 
 /// Whether both paths lead to one directory, which may be mounted twice.

@@ -1,7 +1,7 @@
 //! Finds the ranks that see the same files of a space: each rank leaves a probe there for the others to see.
 
 use crate::{
-    device::{Access, Device, NewFile},
+    device::{Access, Device, Naming, NewFile},
     error::{Error, Result},
     group::{Group, Neighbours, Place},
     space::{LOCK_FILE, Probes},
@@ -58,8 +58,9 @@ impl Place for Marked<'_> {
     /// another name of the lock file.
     fn mark(&self, rank: usize) -> Result<String> {
         let probe = self.probes.name(rank);
-        let made = self.device.create(&probe, &NewFile::of(0)).map(drop);
-        match made.or_else(|error| self.device.link(LOCK_FILE, &probe).map_err(|_| error)) {
+        let made = self.device.open(&probe, Access::Write, Some(&NewFile::of(0))).map(drop);
+        let link = Naming::Link { of: LOCK_FILE, name: &probe };
+        match made.or_else(|error| self.device.name(link).map_err(|_| error)) {
             Ok(()) => Ok(probe),
             Err(e) => {
                 Err(self.failed("making", &probe, e).for_want_of(0, || self.device.directory().available_bytes()))
@@ -69,7 +70,7 @@ impl Place for Marked<'_> {
 
     fn sees(&self, rank: usize) -> Result<bool> {
         let probe = self.probes.name(rank);
-        match self.device.open(&probe, Access::Read) {
+        match self.device.open(&probe, Access::Read, None) {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(self.failed("opening", &probe, e)),
@@ -84,7 +85,7 @@ impl Place for Marked<'_> {
     /// A missing probe is not an error. A job that opened the space meanwhile may have removed it, and soon refuses
     /// this job.
     fn remove(&self, probe: String) -> Result<()> {
-        match self.device.remove(&probe) {
+        match self.device.name(Naming::Remove(&probe)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|e| self.failed("removing", &probe, e)),
         }

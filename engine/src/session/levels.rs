@@ -166,7 +166,7 @@ impl Levels {
         let file = real(output);
         let folder = file.parent().map(real);
         let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_of_space);
-        if is_named && self.iter().any(|level| folder.as_ref() == Some(&real(&level.location.device.directory()))) {
+        if is_named && self.iter().any(|level| folder.as_ref() == Some(&real(level.location.device.directory()))) {
             let why = format!("{} is one of the space; name one that the program writes", printable_path(&file));
             return Err(Error::argument("output file", why));
         }

@@ -36,7 +36,7 @@ impl KeptLocks {
     /// The locks of the space on `device`: those that are kept, or new ones.
     fn of(&mut self, device: &dyn Device) -> Result<Arc<Locks>> {
         let directory = device.directory();
-        if let Some(locks) = self.0.iter().find(|locks| locks.are_of(&directory)) {
+        if let Some(locks) = self.0.iter().find(|locks| locks.are_of(directory)) {
             return Ok(locks.clone());
         }
         let locks = Arc::new(Locks::open(device)?);

@@ -149,7 +149,7 @@ impl SessionState {
         let listener = later.as_ref().map_or_else(|| Listener::begin(group.rank(), &*farthest, lineage), |_| None);
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
         let has_any = levels.iter().any(Level::has_any);
-        let mut program = Program::new(config, due, Outputs::of_space(&farthest.directory()), group.rank());
+        let mut program = Program::new(config, due, Outputs::of_space(farthest.directory()), group.rank());
         program.holds_copies = !carryover.holds_none;
         program.restored.unread = program.config.start == Start::Restored && has_any;
         if !has_any {

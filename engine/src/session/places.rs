@@ -6,7 +6,7 @@
 use super::{agreement::LEVELS_MAX, level::LevelKind, level_plan::LevelPlan};
 use crate::{
     config::{Config, LevelPlace, check_alike},
-    device::{Device, Disk},
+    device::{Device, Disk, Naming},
     error::{Error, Result},
     ground::files,
     group::{Group, agree, gather},
@@ -278,7 +278,7 @@ fn check_own(directory: &Path) -> Result<()> {
 /// and do no harm.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
-    names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
+    names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.name(Naming::Remove(name))));
     let _ = fs::remove_dir::<&Path>(device.directory());
 }
 
@@ -288,7 +288,7 @@ pub(super) fn remove_with_copies(device: &dyn Device) {
     remove(device);
     let own = device.directory();
     let level_of = |path: &Path| without_copy(name_of(path)?);
-    let Some((level, parent)) = level_of(&own).zip(own.parent()) else { return };
+    let Some((level, parent)) = level_of(own).zip(own.parent()) else { return };
     let beside = entries(parent).filter(|path| level_of(path).as_ref() == Some(&level));
     for copy in beside {
         let of_space = |path: &PathBuf| name_of(path).is_some_and(is_of_space);

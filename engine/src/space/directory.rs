@@ -7,7 +7,7 @@ use super::{
     space_of_level, stretches,
 };
 use crate::{
-    device::{self, Access, Allocate, Device, File, NewFile, Stripes, dangling},
+    device::{self, Access, Allocate, Device, File, Naming, NewFile, Stripes, dangling},
     error::{Error, Result},
     printable::printable,
 };
@@ -67,7 +67,7 @@ pub(crate) fn layouts_and_strays(
     has_others: bool,
 ) -> Result<(Vec<LayoutFile>, Strays)> {
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
-    let is_level = space_of_level(&device.directory()).is_some();
+    let is_level = space_of_level(device.directory()).is_some();
     let passes_over = is_level || has_others;
     // A file in memory is mapped whole: the missing part can be neither read nor written.
     let is_mapped = is_level && device.directory().is_memory();
@@ -122,7 +122,7 @@ pub(crate) fn list(device: &dyn Device) -> Result<Vec<String>> {
     let not_a_space = |why: &str| Error::NotASpace { path: device.path(), why: why.to_owned() };
     device.list().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
-            not_a_space(dangling(&device.directory()).as_deref().unwrap_or("there is no such directory"))
+            not_a_space(dangling(device.directory()).as_deref().unwrap_or("there is no such directory"))
         }
         io::ErrorKind::NotADirectory => not_a_space("it is not a directory"),
         _ => Error::io("listing", device.path(), e),
@@ -148,7 +148,7 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
         io::ErrorKind::NotFound if e.get_ref().is_some() => Error::damaged(format!("{path}: {e}")),
         _ => Error::io("reading", &path, e),
     };
-    let file = device.open(&name, access).map_err(failed)?;
+    let file = device.open(&name, access, None).map_err(failed)?;
     let mut block = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
     device::read_full(&*file, &mut block, 0).map_err(failed)?;
     let Ok(block) = <&[u8; BLOCK]>::try_from(&block[..]) else {
@@ -219,7 +219,7 @@ pub(crate) fn create_layout(
     making: &Making<'_>,
     first: impl Fn(u32) -> Slot,
 ) -> Result<LayoutFile> {
-    let header = Header { space_id: space_of_level(&device.directory()).unwrap_or_default(), ..header };
+    let header = Header { space_id: space_of_level(device.directory()).unwrap_or_default(), ..header };
     let lowest = header.portions.first().map_or(0, |place| place.rank as usize);
     let name = layout_name(header.layout_number, lowest, header.layout_id);
     let unfinished = format!("{name}{UNFINISHED}");
@@ -230,7 +230,7 @@ pub(crate) fn create_layout(
     let bytes = wanted.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
     let attempt = || -> Result<LayoutFile> {
         let file = device
-            .create(&unfinished, &wanted)
+            .open(&unfinished, Access::Write, Some(&wanted))
             .map_err(|e| Error::io("making", &path, e).for_want_of(bytes, || device.directory().available_bytes()))?;
         if allocate == Allocate::Zero {
             // The room that the file already takes is free again after its removal.
@@ -250,12 +250,14 @@ pub(crate) fn create_layout(
         layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
         // The name must never lead to a file without header or slots.
         layout.file.sync().map_err(|e| Error::io("syncing", &layout.path, e))?;
-        device.rename(&unfinished, &layout.name).map_err(|e| Error::io("naming", &layout.path, e))?;
+        device
+            .name(Naming::Rename { from: &unfinished, to: &layout.name })
+            .map_err(|e| Error::io("naming", &layout.path, e))?;
         // No revision may be acknowledged in a file that a crash could still unname.
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
         Ok(layout)
     };
-    attempt().inspect_err(|_| drop(device.remove(&unfinished)))
+    attempt().inspect_err(|_| drop(device.name(Naming::Remove(&unfinished))))
 }
 
 fn write_zeros(file: &dyn File, wanted: &NewFile, progress: &dyn Fn(u64)) -> io::Result<()> {
@@ -274,14 +276,14 @@ fn write_zeros(file: &dyn File, wanted: &NewFile, progress: &dyn Fn(u64)) -> io:
 
 /// Removes a layout that keeps nothing.
 pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<()> {
-    device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
+    device.name(Naming::Remove(&layout.name)).map_err(|e| Error::io("removing", &layout.path, e))
 }
 
 /// Removes all visible files of the layout with this number and id.
 pub(crate) fn remove_layouts_of(device: &dyn Device, number: u64, id: [u8; 16]) -> Result<()> {
     let (begin, end) = (format!("layout-{number:06}-"), format!("-{:08x}{SUFFIX}", short(id)));
     for name in list(device)?.iter().filter(|name| name.starts_with(&begin) && name.ends_with(&end)) {
-        device.remove(name).map_err(|e| Error::io("removing", path_of(device, name), e))?;
+        device.name(Naming::Remove(name)).map_err(|e| Error::io("removing", path_of(device, name), e))?;
     }
     Ok(())
 }
@@ -327,7 +329,7 @@ fn remove_unfinished(device: &dyn Device) -> Result<()> {
         is_layout || name.starts_with(PROBE) || [STATUS_UNFINISHED, JOURNAL_UNFINISHED].contains(&&name[..])
     };
     for name in names.iter().filter(is_left) {
-        match device.remove(name) {
+        match device.name(Naming::Remove(name)) {
             // The file's maker has named or removed it meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|e| Error::io("removing", path_of(device, name), e))?,

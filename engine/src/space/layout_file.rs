@@ -44,7 +44,7 @@ impl LayoutFile {
 
     /// A message if the file is in a level's directory, on `device`, and belongs to another space.
     pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
-        let id = space_of_level(&device.directory())?;
+        let id = space_of_level(device.directory())?;
         let is_own = [id, [0; 16]].contains(&self.header.space_id);
         (!is_own).then(|| format!("{}: it belongs to another space, and is skipped", self.path))
     }

@@ -20,7 +20,7 @@ pub(crate) struct LockBlocks {
 impl LockBlocks {
     /// The blocks of a space that a job has opened before.
     pub(crate) fn open(device: &dyn Device) -> io::Result<LockBlocks> {
-        Ok(LockBlocks { file: device.open(LOCK_FILE, Access::Write)? })
+        Ok(LockBlocks { file: device.open(LOCK_FILE, Access::Write, None)? })
     }
 
     pub(crate) fn request(&self) -> Option<CheckpointRequest> {

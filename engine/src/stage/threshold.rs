@@ -3,7 +3,7 @@
 
 use crate::{
     capture::copy,
-    device::{self, Device, File, NewFile},
+    device::{self, Access, Device, File, Naming, NewFile},
     error::{Error, Result},
     ground::Instant,
     space::Aligned,
@@ -22,9 +22,9 @@ const ASIDE: usize = 64;
 /// written later as a part of something large. Writes to a file of its own, `name` on `device`, and removes it.
 pub(crate) fn find_threshold(device: &dyn Device, name: &str) -> Result<u64> {
     let failed = |e| Error::io("finding threshold_bytes with", format!("{}/{name}", device.path()), e);
-    let file = device.create(name, &NewFile::of(2 * THRESHOLD_MAX)).map_err(failed)?;
+    let file = device.open(name, Access::Write, Some(&NewFile::of(2 * THRESHOLD_MAX))).map_err(failed)?;
     let found = measure(&file).map_err(failed);
-    device.remove(name).map_err(failed)?;
+    device.name(Naming::Remove(name)).map_err(failed)?;
     found
 }
 

@@ -47,7 +47,7 @@ impl SpaceSurvey {
 fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
     if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
-        return Err(Error::NotASpace { path: device.path(), why: why_none(&device.directory()) });
+        return Err(Error::NotASpace { path: device.path(), why: why_none(device.directory()) });
     }
     let in_use = in_use(device, &names)?;
     let (layouts, mut damage, mut changed) = open_layouts(device, names)?;

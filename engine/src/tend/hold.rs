@@ -154,7 +154,7 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
     loop {
         let survey = SpaceSurvey::open_on(device)?;
         let state = survey.holds.iter().find(|other| other.hold.id == hold.id).map(|other| other.state);
-        let at_work = survey.is_at_work() || (!locks_work && !was_closed(&device.directory(), &survey));
+        let at_work = survey.is_at_work() || (!locks_work && !was_closed(device.directory(), &survey));
         match state {
             // The survey checked the locks before it looked for the revision: a job that opens the space after that
             // reads the hold.
@@ -183,7 +183,7 @@ fn root_again(device: &dyn Device) -> Result<bool> {
         Err(error) => return Err(error),
     };
     let survey = SpaceSurvey::open_on(device)?;
-    Unseen::Waits(&GoneOver::of_space(&device.directory())).check(&survey)?;
+    Unseen::Waits(&GoneOver::of_space(device.directory())).check(&survey)?;
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let wanted: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
     let (mut ledgers, lineage) = opening::open_usable(&layouts(device, Access::Write)?, &[], &wanted)?;

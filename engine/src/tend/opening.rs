@@ -66,7 +66,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
             continue;
         }
         // Without locks, only a job's normal end shows that no job writes.
-        if was_closed(&device.directory(), &SpaceSurvey::open_on(device)?) {
+        if was_closed(device.directory(), &SpaceSurvey::open_on(device)?) {
             break;
         }
         return Err(in_use(locks.in_use()));
@@ -78,7 +78,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
 
 /// Replaces `lock` in a dry run: fails if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
-    match SpaceSurvey::is_in_use(&device.directory())? {
+    match SpaceSurvey::is_in_use(device.directory())? {
         Some(true) => {
             Err(with_opener(Error::InUse { path: device.directory().printable(), holder: String::new() }, device))
         }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     commit::{Ledger, OpenedLedger},
-    device::{Access, Allocate, Device, Disk, FileSystem, Stripes, stripe_bytes},
+    device::{Access, Allocate, Device, Disk, FileSystem, Naming, Stripes, stripe_bytes},
     error::{Error, Result},
     printable::printable,
     space::{
@@ -162,7 +162,7 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
 pub(crate) fn take_back(made: &Disk) {
     let Ok(_locks) = lock(made) else { return };
     if made.list().is_ok_and(|names| names == [LOCK_FILE]) {
-        let _ = made.remove(LOCK_FILE).and_then(|()| fs::remove_dir::<&Path>(made.directory()));
+        let _ = made.name(Naming::Remove(LOCK_FILE)).and_then(|()| fs::remove_dir::<&Path>(made.directory()));
     }
 }
 

@@ -258,7 +258,7 @@ impl Visit {
     /// Why a pool stays that, by its note, belongs to no requested space.
     fn another_space_of(&self, directory: &Path, id: [u8; 16]) -> Option<String> {
         let (only, note) = (self.only.as_ref()?, pool::spaces_of(directory, id)?);
-        let is_asked = |device: &Disk| note.is_of(|space| is_same(&device.directory(), space));
+        let is_asked = |device: &Disk| note.is_of(|space| is_same(device.directory(), space));
         // A space that was moved is recognized by its layout.
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
         let is_ours = |owed| matches!(self.device_of(owed), Of::Space(_));
@@ -329,12 +329,12 @@ impl Visit {
         let Some(note) = dead.spaces() else { return Ok(()) };
         let ours: Vec<Disk> = match &self.only {
             Some(only) => {
-                let is_ours = |space: &Path| only.iter().any(|only| is_same(&only.directory(), space));
+                let is_ours = |space: &Path| only.iter().any(|only| is_same(only.directory(), space));
                 if !note.is_of(is_ours) {
                     return Ok(());
                 }
                 self.gone_over.add(note.lineage, ranks);
-                only.iter().map(|only| Disk::existing(&only.directory())).collect()
+                only.iter().map(|only| Disk::existing(only.directory())).collect()
             }
             None => note.spaces().flat_map(|(space, _)| places_of(space)).collect(),
         };
@@ -343,8 +343,8 @@ impl Visit {
         }
         for device in ours {
             // A job that has the space open has begun a lineage of its own.
-            if SpaceSurvey::open(&device.directory()).is_ok() && matches!(self.lock(&device), Ok(Some(_))) {
-                GoneOver::note_ranks(&device.directory(), note.lineage, ranks)?;
+            if SpaceSurvey::open(device.directory()).is_ok() && matches!(self.lock(&device), Ok(Some(_))) {
+                GoneOver::note_ranks(device.directory(), note.lineage, ranks)?;
             }
         }
         Ok(())
@@ -388,7 +388,7 @@ impl Visit {
         let its_own = Disk::existing(owed.target.space());
         match &self.only {
             Some(only) => match only.iter().find(|only| is_ours(*only, owed)) {
-                Some(only) => Of::Space(Disk::existing(&only.directory())),
+                Some(only) => Of::Space(Disk::existing(only.directory())),
                 None => Of::Another,
             },
             None if has_layout_of(&its_own, owed) => Of::Space(its_own),

@@ -169,7 +169,7 @@ fn damage(medium: &Medium, all: bool) {
     let (files, device) = (medium.files(), Faulty(medium.view()));
     for layout in whole::layouts(&files).unwrap() {
         let name = files.names.iter().find(|(_, file)| **file == layout.file).unwrap().0;
-        let file = device.open(name, Access::Write).unwrap();
+        let file = device.open(name, Access::Write, None).unwrap();
         for place in &layout.header.portions {
             // Manifests and catalogues are at the end of a portion.
             let bytes = if all { place.bytes } else { place.bytes * 3 / 4 };

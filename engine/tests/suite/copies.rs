@@ -325,7 +325,7 @@ fn progress_waits_for_no_disk() {
             while !session.poll().unwrap() {
                 thread::yield_now();
             }
-            let is_there = || SpaceSurvey::open(&copy.directory()).is_ok_and(|survey| survey.revisions.len() == 1);
+            let is_there = || SpaceSurvey::open(copy.directory()).is_ok_and(|survey| survey.revisions.len() == 1);
             // Waits for the other rank's shard, on both ranks. Only these calls can bring it.
             let mut has_come = false;
             while have_come.load(Ordering::Relaxed) < 2 {

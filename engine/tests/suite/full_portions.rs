@@ -12,7 +12,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
-    device::{Allocate, Device, NewFile},
+    device::{Access, Allocate, Device, NewFile},
     group::Solo,
     tend::{Reservation, Rules, ShardSize, Unseen, grow, hold_on, prune, prune_on, release_on},
 };
@@ -181,7 +181,7 @@ fn wedged_medium() -> Medium {
                 allocate: Allocate::Sparse,
                 ..NewFile::default()
             };
-            let file = device.create(name, &room).unwrap();
+            let file = device.open(name, Access::Write, Some(&room)).unwrap();
             file.write_at(&bytes, 0).unwrap();
             file.sync().unwrap();
             device.sync_directory().unwrap();

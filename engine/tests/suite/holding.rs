@@ -58,11 +58,11 @@ impl Between for Failing {
     }
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         self.operation();
-        disk.create(name, wanted)
+        disk.open(name, Access::Write, Some(wanted))
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         self.operation();
-        disk.open(name, access)
+        disk.open(name, access, None)
     }
     fn lock_file(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {
         self.operation();

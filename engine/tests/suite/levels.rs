@@ -202,7 +202,7 @@ fn spoil(view: &Arc<View>, files: &crate::support::faulty::Files, at: u64, bytes
     use mainstay_engine::device::{Access, Device};
     let device = Faulty(view.clone());
     let name = files.names.keys().find(|name| name.ends_with(".mainstay")).unwrap().clone();
-    let file = device.open(&name, Access::Write).unwrap();
+    let file = device.open(&name, Access::Write, None).unwrap();
     let ones = vec![0xA5; 4096];
     for block in 0..bytes / 4096 {
         file.write_at(&ones, at + block * 4096).unwrap();

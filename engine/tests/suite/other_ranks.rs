@@ -593,7 +593,7 @@ fn damage_moves_all_ranks_to_the_revision_before() {
     // The last byte of the last row, in whichever block it is stored.
     let device = Faulty(medium.view());
     let name = device.list().unwrap().into_iter().find(|name| name.starts_with("layout-")).unwrap();
-    let file = device.open(&name, Access::Write).unwrap();
+    let file = device.open(&name, Access::Write, None).unwrap();
     let wanted = value(Mark { run: 0, step: 2 }, 7999).to_le_bytes();
     let mut all = vec![0; file.bytes().unwrap() as usize];
     file.read_at(&mut all, 0).unwrap();

@@ -3,7 +3,7 @@
 use crate::support::between::{Between, Watched};
 use mainstay_engine::{
     Config, ErrorKind, Session,
-    device::{Access, Device, Disk, File},
+    device::{Access, Device, Disk, File, Naming},
     group::{Group, ThreadGroup},
 };
 use std::{
@@ -29,11 +29,11 @@ impl Between for Odd {
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         match self.open {
             Some(kind) if name.starts_with("probe-") => Err(kind.into()),
-            _ => disk.open(name, access),
+            _ => disk.open(name, access, None),
         }
     }
     fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
-        disk.remove(name)?;
+        disk.name(Naming::Remove(name))?;
         match self.remove {
             Some(kind) if name.starts_with("probe-") => Err(kind.into()),
             _ => Ok(()),

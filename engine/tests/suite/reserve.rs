@@ -7,7 +7,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Region, Session, SpaceSurvey, Stage, Start, Verified,
-    device::{Allocate, Device, Disk, File, FileSystem, NewFile, Stripes},
+    device::{Access, Allocate, Device, Disk, File, FileSystem, NewFile, Stripes},
     space::Per,
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
@@ -153,9 +153,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
         let device: Arc<dyn Device> =
             Arc::new(counting(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes));
         job(&device, &config(), &[SHARD; 2], |rank| rank.saves(1..=4));
-        let file = Disk::existing(directory.path())
-            .open(&layouts(&directory)[0], mainstay_engine::device::Access::Read)
-            .unwrap();
+        let file = Disk::existing(directory.path()).open(&layouts(&directory)[0], Access::Read, None).unwrap();
         let beyond = file.allocated_bytes().unwrap() as f64 / data as f64 - 1.0;
         assert!((0.0..0.01).contains(&beyond), "made by a job, stripes of {stripe_bytes}: {beyond}");
         let survey = SpaceSurvey::open(directory.path()).unwrap();
@@ -364,7 +362,7 @@ impl Between for Full {
         if name.starts_with("layout-") && disk.list()?.iter().any(|name| name.starts_with("layout-000001-")) {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        disk.create(name, wanted)
+        disk.open(name, Access::Write, Some(wanted))
     }
 }
 

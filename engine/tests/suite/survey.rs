@@ -55,7 +55,7 @@ impl Between for Looking {
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         assert_eq!(access, Access::Read);
-        disk.open(name, access)
+        disk.open(name, access, None)
     }
     fn rename(&self, _: &Disk, from: &str, _: &str) -> io::Result<()> {
         panic!("who looks renamed {from}")

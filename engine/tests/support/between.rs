@@ -1,7 +1,7 @@
 //! A disk with a test between it and the engine.
 
 use mainstay_engine::device::{
-    Access, Device, Directory, Disk, File, FileStatus, Known, LockFile, MapNew, Mapped, NewFile, Source,
+    Access, Device, Directory, Disk, File, FileStatus, Known, LockFile, MapNew, Mapped, Naming, NewFile, Source,
 };
 use std::{fmt, io, sync::Arc};
 
@@ -11,16 +11,16 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
         disk.list()
     }
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        disk.create(name, wanted)
+        disk.open(name, Access::Write, Some(wanted))
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        disk.open(name, access)
+        disk.open(name, access, None)
     }
     fn rename(&self, disk: &Disk, from: &str, to: &str) -> io::Result<()> {
-        disk.rename(from, to)
+        disk.name(Naming::Rename { from, to })
     }
     fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
-        disk.remove(name)
+        disk.name(Naming::Remove(name))
     }
     fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
         disk.sync_directory()
@@ -76,17 +76,19 @@ impl<B: Between> Device for Watched<B> {
     fn list(&self) -> io::Result<Vec<String>> {
         self.between.list(&self.disk)
     }
-    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        Ok(self.watched(self.between.create(&self.disk, name, wanted)?))
+    fn open(&self, name: &str, access: Access, new: Option<&NewFile>) -> io::Result<Arc<dyn File>> {
+        let file = match new {
+            Some(wanted) => self.between.create(&self.disk, name, wanted)?,
+            None => self.between.open(&self.disk, name, access)?,
+        };
+        Ok(self.watched(file))
     }
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        Ok(self.watched(self.between.open(&self.disk, name, access)?))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.between.rename(&self.disk, from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.between.remove(&self.disk, name)
+    fn name(&self, change: Naming<'_>) -> io::Result<()> {
+        match change {
+            Naming::Rename { from, to } => self.between.rename(&self.disk, from, to),
+            Naming::Remove(name) => self.between.remove(&self.disk, name),
+            Naming::Link { .. } => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
     fn sync_directory(&self) -> io::Result<()> {
         self.between.sync_directory(&self.disk)

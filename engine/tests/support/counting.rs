@@ -3,7 +3,7 @@
 
 use super::between::{Between, Watched};
 use mainstay_engine::device::{
-    Access, Device, Directory, Disk, File, FileSystem, Lock, LockFile, LockOutcome, NewFile,
+    Access, Device, Directory, Disk, File, FileSystem, Lock, LockFile, LockOutcome, Naming, NewFile,
 };
 use std::{
     collections::BTreeMap,
@@ -54,19 +54,19 @@ impl Between for Counts {
     }
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         self.calls.add("create");
-        disk.create(name, wanted)
+        disk.open(name, Access::Write, Some(wanted))
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         self.calls.add("open");
-        disk.open(name, access)
+        disk.open(name, access, None)
     }
     fn rename(&self, disk: &Disk, from: &str, to: &str) -> io::Result<()> {
         self.calls.add("rename");
-        disk.rename(from, to)
+        disk.name(Naming::Rename { from, to })
     }
     fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
         self.calls.add("remove");
-        disk.remove(name)
+        disk.name(Naming::Remove(name))
     }
     fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
         self.calls.add("sync_directory");

@@ -1,7 +1,7 @@
 //! A disk that is full on a test's request.
 
 use super::between::Between;
-use mainstay_engine::device::{Device, Disk, File, NewFile};
+use mainstay_engine::device::{Access, Device, Disk, File, NewFile};
 use std::{
     io,
     sync::{
@@ -19,6 +19,6 @@ impl Between for Full {
         if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
         }
-        disk.create(name, wanted)
+        disk.open(name, Access::Write, Some(wanted))
     }
 }

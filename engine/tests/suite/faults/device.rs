@@ -56,7 +56,7 @@ impl Between for Faults {
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         match self.now() {
             Fault::Create(number) if wanted.bytes > 0 => failed(number),
-            _ => disk.create(name, wanted),
+            _ => disk.open(name, Access::Write, Some(wanted)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Change, Gate, Medium, Operation, lock};
 use mainstay_engine::device::{
-    Access, Device, Directory, File, FileStatus, Known, Lock, LockFile, LockOutcome, NewFile, Source,
+    Access, Device, Directory, File, FileStatus, Known, Lock, LockFile, LockOutcome, Naming, NewFile, Source,
 };
 use std::{
     collections::BTreeMap,
@@ -201,22 +201,21 @@ impl Device for Faulty {
         Ok(shared.live.names.keys().cloned().chain(locks).collect())
     }
 
-    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str, _: Access, new: Option<&NewFile>) -> io::Result<Arc<dyn File>> {
+        let Some(wanted) = new else { return Ok(self.handle(self.find(name)?)) };
         let file = self.0.medium.lock().number() as usize;
         self.0.change(|| Change::Create { file, name: name.to_owned(), bytes: wanted.bytes })?;
         Ok(self.handle(file))
     }
 
-    fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn File>> {
-        Ok(self.handle(self.find(name)?))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.change(|| Change::Rename { from: from.to_owned(), to: to.to_owned() })
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.change(|| Change::Remove { name: name.to_owned() })
+    fn name(&self, change: Naming<'_>) -> io::Result<()> {
+        match change {
+            Naming::Rename { from, to } => {
+                self.0.change(|| Change::Rename { from: from.to_owned(), to: to.to_owned() })
+            }
+            Naming::Remove(name) => self.0.change(|| Change::Remove { name: name.to_owned() }),
+            Naming::Link { .. } => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn sync_directory(&self) -> io::Result<()> {
