@@ -97,6 +97,7 @@ pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usiz
     if strategy == Strategy::Refine {
         refine(objects, &mut ranks, open, SLACK);
     }
+    debug_assert!(ranks.iter().all(|rank| open[*rank]), "an object goes to a rank that may have none");
     ranks
 }
 

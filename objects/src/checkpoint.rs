@@ -99,6 +99,8 @@ impl Objects {
     }
 
     pub(crate) fn save(&mut self, session: &mut Session) -> Result<u64> {
+        let is_empty = self.queue.is_empty() && self.parked.is_empty() && self.leaving.iter().all(Vec::is_empty);
+        debug_assert!(is_empty, "a message is in flight");
         self.protect_mark(session)?;
         let sized = self.index();
         let index = agree(&*self.wire, sized)?;

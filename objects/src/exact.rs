@@ -11,6 +11,8 @@ const DIGIT_BITS: i64 = 32;
 const DIGITS: usize = ((LOWEST + 1024 + 64) / DIGIT_BITS + 1) as usize;
 /// Number of 32-bit parts added to a digit before a carry.
 const ADDED_MAX: u32 = 1 << 30;
+const _: () = assert!(DIGITS as i64 * DIGIT_BITS > LOWEST + 1024 + 64, "a digit of the largest sum is lost");
+const _: () = assert!((ADDED_MAX as u64 + 1) << DIGIT_BITS <= i64::MAX as u64, "a digit overflows before its carry");
 
 /// A sum of doubles, as one long number with digits of 32 bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,6 +96,7 @@ impl Exact {
             (*digit, carry) = (sum & 0xffff_ffff, sum >> 32);
         }
         self.digits[last] += carry;
+        debug_assert!(self.digits[..last].iter().all(|digit| (0..1 << DIGIT_BITS).contains(digit)));
         self.added = 0;
     }
 }

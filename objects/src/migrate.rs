@@ -206,7 +206,8 @@ impl Objects {
         agree(&*self.wire, unpacked)?;
         for (key, from, to) in moves {
             if *from == rank {
-                self.here.remove(key);
+                let left = self.here.remove(key);
+                debug_assert!(left.is_some(), "an object leaves a rank where it is not");
             }
             self.map.insert(*key, *to as u32);
         }

@@ -248,6 +248,13 @@ impl Objects {
             let what = format!("the revision has {total} objects, and {} different ones", self.map.len());
             return Ok(Err(Lost(vec![what])));
         }
+        let is_mine = |on: &u32| *on as usize == rank;
+        debug_assert!(self.here.keys().all(|key| self.map.get(key).is_some_and(is_mine)), "an object is on two ranks");
+        debug_assert_eq!(
+            self.here.len(),
+            self.map.values().filter(|on| is_mine(on)).count(),
+            "an object is on no rank"
+        );
         Ok(Ok(elsewhere))
     }
 

@@ -88,7 +88,12 @@ pub(crate) fn cover(wanted: &Cells, saved: &[Option<Cells>]) -> Result<Vec<(usiz
     }
     match rest.into_iter().next() {
         Some(cells) => Err(Uncovered::Missing(cells)),
-        None => Ok(parts),
+        None => {
+            let count = |cells: &Cells| cells.shape().into_iter().map(u128::from).product::<u128>();
+            let covered: u128 = parts.iter().map(|(_, part)| count(part)).sum();
+            debug_assert_eq!(covered, count(wanted), "a cell is filled twice, or never");
+            Ok(parts)
+        }
     }
 }
 

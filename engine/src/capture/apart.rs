@@ -110,6 +110,7 @@ fn common(one: &Region, other: &Region) -> Option<Range<usize>> {
 /// An error if `region`, which is about to be protected, overlaps the protected region `other`.
 pub(super) fn check_apart_from(region: &Region, other: &Region) -> Result<()> {
     let Some(common) = lies_apart(other).then(|| common(region, other)).flatten() else { return Ok(()) };
+    debug_assert!(!common.is_empty(), "a region is refused that shares no byte");
     let name = &other.description.name;
     Err(region.refused(format!(
         "{} byte(s) of it, from {:#x} on, belong to {name:?} already: a restore would fill them twice; protect one region \

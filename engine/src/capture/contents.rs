@@ -32,6 +32,11 @@ impl Contents {
         self.items.iter().map(|item| item.bytes).sum()
     }
 
+    /// Whether the extents of each item have as many bytes as the item.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.items.iter().all(|item| bytes_of(&item.extents) == item.bytes)
+    }
+
     /// The items as the manifest lists them if the log is stored in `runs` of a portion.
     pub(crate) fn laid(&self, runs: &[Blocks]) -> Vec<Item> {
         let mut end = 0;
@@ -90,6 +95,7 @@ impl Contents {
                     extend(&mut extents, at, bytes);
                 }
             }
+            debug_assert_eq!(bytes_of(&extents), bytes_of(&item.extents), "staging blocks again changes an item");
             Some(Item { extents, ..item })
         };
         let items = self.items.into_iter().map(unled).collect::<Option<_>>()?;
@@ -210,6 +216,11 @@ impl LogPlaces {
             (at, bytes) = (at + here, bytes - here);
         }
     }
+}
+
+/// The bytes of all extents together.
+pub(super) fn bytes_of(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.bytes).sum()
 }
 
 /// The same extents, but an extent that spans `place` in the log is split in two.

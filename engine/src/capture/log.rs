@@ -292,7 +292,9 @@ impl Placed {
             cut(&mut laid, part.offset, part.offset + part.bytes);
             laid.insert(part.offset, part);
         }
-        laid.into_values().collect()
+        let laid: Vec<Part> = laid.into_values().collect();
+        debug_assert!(laid.windows(2).all(|pair| pair[0].end() <= pair[1].offset), "a byte is in two parts");
+        laid
     }
 }
 

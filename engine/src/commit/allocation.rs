@@ -496,10 +496,11 @@ fn place(
     // The metadata comes first: it needs one stretch, and is the longest.
     let meta = free.take_high(need.meta)?;
     let catalogue = free.take_high(blocks)?;
-    for _ in 0..slots_without(slots, blocks) {
-        free.take_high(blocks)?;
-    }
+    let reserved = (0..slots_without(slots, blocks)).map(|_| free.take_high(blocks)).collect::<Option<Vec<_>>>()?;
     let data = free.take_low(need.data)?;
+    let is_apart = |one: &Blocks, other: &Blocks| one.end() <= other.first || other.end() <= one.first;
+    let spares = |kept: &Blocks| data.iter().chain([&meta, &catalogue]).all(|taken| is_apart(taken, kept));
+    debug_assert!(reserved.iter().all(spares), "the next root has no room for its catalogue");
     Some((catalogue, meta, data))
 }
 

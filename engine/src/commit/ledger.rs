@@ -393,6 +393,7 @@ impl Ledger {
             lower = (root.slot.sequence % 2) as usize;
         }
         check_overwritten(sequences, lower, root.slot.sequence)?;
+        debug_assert!(mutant::is_any() || self.keeps_held(&root.kept), "a root drops a held revision");
         // Once the write has begun, the slot is in doubt until the sync has returned.
         self.portion.write_slot(lower, &root.slot)?;
         self.portion.sync()?;

@@ -5,6 +5,7 @@
 use super::{
     Ledger, Need,
     allocation::{Referred, catalogue_blocks},
+    protocol::check_unreferred,
 };
 use crate::{
     error::Result,
@@ -44,6 +45,12 @@ impl Ledger {
         let found = free.take_high(rows_for(count)).filter(|_| count > 0);
         let Some(rows) = found else { return Ok(None) };
         let data = free.take_low(count.min(rows.count * BLOCK_BYTES / HASH_BYTES as u64));
-        Ok(data.map(|data| SpeculativeRoom { data, rows }))
+        let room = data.map(|data| SpeculativeRoom { data, rows });
+        let is_free = |room: &SpeculativeRoom| {
+            let blocks = room.data.iter().chain([&room.rows]).copied();
+            check_unreferred((from, to), self.referred(), blocks).is_ok()
+        };
+        debug_assert!(room.as_ref().is_none_or(is_free), "a slot refers to blocks that would be saved early");
+        Ok(room)
     }
 }

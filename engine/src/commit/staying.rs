@@ -25,6 +25,12 @@ impl Ledger {
         &self.held
     }
 
+    /// Whether `kept` has all held revisions that are here.
+    pub(super) fn keeps_held(&self, kept: &[Arc<Kept>]) -> bool {
+        let is_kept = |held: &Arc<Kept>| kept.iter().any(|kept| kept.key() == held.key());
+        self.retained(&[]).iter().all(is_kept)
+    }
+
     /// Whether neither `retained` nor a held revision needs a block of `allocation`, and its roots have room for all of
     /// those.
     pub(crate) fn spares(&self, allocation: &Allocation, retained: &[RevisionKey]) -> bool {

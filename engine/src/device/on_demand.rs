@@ -65,6 +65,7 @@ impl OnDemand {
         if let Some(file) = opening.kept.clone().or_else(|| opening.file.upgrade()) {
             return Ok(file);
         }
+        debug_assert!(!opening.stays, "a file that must stay open is opened again");
         let way = match self.access {
             Access::Read => Open::to_read(),
             Access::Write => Open::to_read_and_write(),

@@ -310,4 +310,5 @@ fn each_together(delta: &Delta, at: u64, bytes: &[u8], carry: impl Fn(u64, &[u8]
         carry(place, &bytes[from..to]);
         from = to;
     }
+    debug_assert_eq!(from, bytes.len(), "a block is read that is not carried");
 }

@@ -40,6 +40,7 @@ pub(crate) fn raised<T: From<OwnedFd> + Into<OwnedFd>>(opened: T) -> io::Result<
     }
     // The standard library duplicates to 3 or above.
     let raised = descriptor.try_clone()?;
+    debug_assert!(raised.as_raw_fd() >= FIRST, "a file has a standard descriptor");
     drop(descriptor);
     Ok(raised.into())
 }

@@ -49,6 +49,7 @@ impl Following {
         // The copier has ended before the remaining buffers are returned.
         drop(snapshot);
         followed?;
+        debug_assert!(awaited.peek().is_none(), "a part was never filled");
         shard.seal(&contents, staged);
         shard.note_staged(staged, contents);
         Ok(())

@@ -66,6 +66,8 @@ impl Packed {
                     && self.begun.fetch_add(1, Ordering::Relaxed) < packing.frames_max
                 {
                     put(at + plain_from as u64, &piece[plain_from..from])?;
+                    debug_assert!((at + from as u64).is_multiple_of(BLOCK_BYTES) && stored.len().is_multiple_of(BLOCK));
+                    debug_assert!(stored.len() < to - from, "a frame is no shorter than its blocks");
                     put(at + from as u64, stored)?;
                     lock(&self.frames).push(Frame {
                         first_block: (at + from as u64) / BLOCK_BYTES,
@@ -85,5 +87,7 @@ impl Packed {
     pub(super) fn add_to(&self, manifest: &mut Manifest) {
         manifest.frames.extend(&*lock(&self.frames));
         manifest.frames.sort_unstable_by_key(|frame| frame.first_block);
+        let follows = |pair: &[Frame]| pair[0].room().end() <= pair[1].first_block;
+        debug_assert!(manifest.frames.windows(2).all(follows), "two frames have one place");
     }
 }

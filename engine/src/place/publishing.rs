@@ -87,7 +87,9 @@ impl Shard {
         let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
         let filled = self.filled(target)?;
         let contents = filled.as_ref().map_or_else(|| self.contents(), Ok)?;
+        debug_assert_eq!(self.hashed_blocks(), contents.blocks, "a block was hashed twice, or never");
         let (writes, allocation) = (target.writes(), target.allocation());
+        debug_assert!(allocation.fits(contents), "a shard is larger than its room");
         let written_bytes = writes.total().bytes + target.in_place_bytes();
         let phases = PhaseRecord { writes: writes.total().count, written_bytes, ..self.phases() };
         // A shard that shares blocks may have fewer rows than there is room for.
@@ -113,6 +115,7 @@ impl Shard {
             Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
                 .describe(rows, &site.portion)
         })?;
+        debug_assert!(target.is_prepared() && self.outputs_are_synced(), "a shard is published too early");
         described.write(&site.portion)?;
         if let Some(TakenOver { phases, reads_shared }) = site.taken_over {
             described.keep_times(phases);

@@ -18,7 +18,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -63,6 +63,8 @@ pub(crate) struct Shard {
     phases: Mutex<PhaseRecord>,
     /// A bit for each target that has ended.
     pub(super) ended: AtomicU32,
+    /// How many blocks were hashed; counted only for assertions.
+    hashed_blocks: AtomicU64,
 }
 
 impl StagingTime {
@@ -105,6 +107,7 @@ impl Shard {
             outputs_synced: OnceLock::new(),
             phases: Mutex::new(phases),
             ended: AtomicU32::new(0),
+            hashed_blocks: AtomicU64::new(0),
         }))
     }
 
@@ -369,6 +372,13 @@ impl Shard {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
         self.hashes.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
+        if cfg!(debug_assertions) {
+            self.hashed_blocks.fetch_add((bytes.len() / BLOCK) as u64, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn hashed_blocks(&self) -> u64 {
+        self.hashed_blocks.load(Ordering::Acquire)
     }
 
     /// Writes `bytes` of the log, starting at `offset`, to all targets that are written here. An error means that no
@@ -383,6 +393,10 @@ impl Shard {
     /// Syncs the output files: the revision records their lengths, so they must be that long once it exists.
     pub(crate) fn sync_outputs(&self) -> Result<()> {
         self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
+    }
+
+    pub(super) fn outputs_are_synced(&self) -> bool {
+        matches!(self.outputs_synced.get(), Some(Ok(())))
     }
 
     /// At t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If

@@ -81,6 +81,7 @@ impl SpeculativePart {
             hashes_at += blocks * HASH_BYTES as u64;
             left -= blocks;
         }
+        debug_assert_eq!(left, 0, "blocks were written outside of the room");
         Ok((runs, self.rows))
     }
 }

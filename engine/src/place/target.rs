@@ -68,13 +68,20 @@ impl Target {
 
     /// Ends a part; returns whether it was the last one.
     pub(super) fn end_part(&self) -> bool {
-        self.parts.fetch_sub(1, Ordering::AcqRel) == 1
+        let parts = self.parts.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(parts > 0, "a part of a shard ended twice");
+        parts == 1
     }
 
     /// Writes the roots that free the target's blocks, unless that is done.
     pub(super) fn prepare(&self) -> Result<()> {
         let Site { ledger, retained, .. } = &self.site;
         self.prepared.get_or_init(|| lock(ledger).free(self.allocation(), retained)).clone()
+    }
+
+    /// Whether the blocks of the target are free, by roots that are durable.
+    pub(super) fn is_prepared(&self) -> bool {
+        matches!(self.prepared.get(), Some(Ok(())))
     }
 
     /// Writes `bytes` of the log, starting at `offset`.

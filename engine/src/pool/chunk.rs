@@ -11,6 +11,9 @@ use crate::{
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The bits of a word with the chunk's state.
+const STATE: u64 = 0xffff;
+
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pool: Pool,
@@ -92,7 +95,6 @@ impl Chunk {
     /// Fails if the chunk belongs to another member now. Its state may change meanwhile: one thread writes the chunk
     /// while another hashes it.
     pub(crate) fn check(&self) -> Result<()> {
-        const STATE: u64 = 0xffff;
         match self.entry().word.load(Ordering::Acquire) {
             found if found & !STATE == self.word.load(Ordering::Relaxed) & !STATE && found & STATE != FREE => Ok(()),
             found => Err(self.changed(found)),
@@ -111,6 +113,7 @@ impl Chunk {
     /// Changes the chunk's word. A process that sees the new state also sees all earlier stores.
     pub(super) fn change(&self, state: ChunkState, tag: u32) -> Result<()> {
         let old = self.word.load(Ordering::Relaxed);
+        debug_assert!(old & STATE <= state as u64, "the state of a chunk goes back");
         let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
         let changed = self.entry().word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed);
         changed.map_err(|found| self.changed(found))?;

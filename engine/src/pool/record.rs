@@ -153,6 +153,7 @@ impl ShardRecord {
         if recorded.is_over() {
             return;
         }
+        debug_assert!(!recorded.counted.load(Ordering::Acquire), "a segment is placed after the seal");
         let entry = &recorded.table()[index as usize];
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);

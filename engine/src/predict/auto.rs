@@ -34,6 +34,8 @@ const LEARNS: u64 = 2;
 /// The weight of waste in this time.
 const LEARNING: f64 = 0.5;
 const PHASE: usize = 0;
+const _: () = assert!(0.0 < MAY_WASTE_IN_VAIN && MAY_WASTE_IN_VAIN < MAY_WASTE && MAY_WASTE < 1.0);
+const _: () = assert!(KEEPS < 1.0 && REMEMBERS < 1.0, "a score grows for ever");
 
 pub(super) struct Auto {
     tried: Vec<Candidate>,

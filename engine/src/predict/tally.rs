@@ -74,6 +74,7 @@ impl SpeculativeTally {
 
     /// The result of the interval so far.
     pub(crate) fn so_far(&self) -> Outcome {
+        debug_assert!(self.saved <= self.dirty.len() as u64, "a page was saved that was not written");
         Outcome { dirty: self.dirty.len() as u64, early: self.saved, wasted: self.wasted }
     }
 

@@ -22,6 +22,7 @@ const _: () = assert!(PART_BLOCKS.is_multiple_of(STRETCH_BLOCKS));
 /// The number of stretches kept in memory. A program may read from two streams in turn, and across the end of a
 /// stretch.
 const STRETCHES: usize = 3;
+const _: () = assert!(STRETCHES as u64 * STRETCH_BYTES + PART_BLOCKS * HASH_BYTES as u64 <= 1 << 20);
 
 /// The blocks of a shard.
 pub(crate) struct BlockReader {
@@ -129,6 +130,7 @@ impl BlockReader {
                 self.stretches.insert(0, stretch);
             }
         }
+        debug_assert!(self.stretches.len() <= STRETCHES && self.stretches[0].holds(at));
         Ok(&self.stretches[0])
     }
 

@@ -209,6 +209,7 @@ fn blocks_of(run: &Run) -> Range<u64> {
 
 /// Compares the blocks from offset `at` on with their hashes.
 pub(super) fn verify(portion: &Portion, at: u64, blocks: &[u8], hashes: &[u8]) -> Result<()> {
+    debug_assert_eq!(blocks.len() / BLOCK * HASH_BYTES, hashes.len(), "a block without a hash");
     for (index, (block, expected)) in blocks.chunks_exact(BLOCK).zip(hashes.chunks_exact(HASH_BYTES)).enumerate() {
         if hash(block) != *expected {
             let of = format!("block {}", at / BLOCK_BYTES + index as u64);

@@ -36,6 +36,7 @@ pub(super) fn frames_of(
                 let passed = match frame_in(window, hashes, &mut unpacked) {
                     Some(head) => {
                         let (blocks, stored_blocks) = (head.blocks, head.stored_blocks());
+                        debug_assert!(blocks <= count, "a frame reaches beyond the write");
                         frames.push(Frame { first_block: first, blocks, stored_blocks });
                         blocks
                     }

@@ -294,6 +294,8 @@ impl SessionState {
         chunk: [u64; 2],
     ) -> u64 {
         let TakenRoom { nearest: allocation, feeds } = taken;
+        let restored = &self.program.restored;
+        debug_assert!(matches!(restored.reading, Reading::Over) && restored.shards.of().is_none(), "still readable");
         let key = self.number_revision(&feeds);
         // Without room for the changes alone there is room for everything.
         let planned = plan.changed.and_then(|planned| planned.for_room(&allocation));

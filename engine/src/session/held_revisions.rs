@@ -46,6 +46,7 @@ impl Level {
         asked: Option<Vec<Asked>>,
         sizes: ShardSizes<'_>,
     ) -> Result<()> {
+        debug_assert!(!self.facts().busy.is_set(), "the holds change while a revision is under way");
         let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
         let holdable = self.find(group)?.holdable();
         let before = self.holds.counting();

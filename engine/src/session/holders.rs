@@ -64,6 +64,8 @@ impl SessionState {
                 }
                 if before != now {
                     has_changed = true;
+                    let copy = self.levels.at(first + 1 + number);
+                    debug_assert_eq!(copy.feeding.under_feed, None, "a copy is under way to its former holders");
                     let open = |old: Level| Looked::with_holders(group, old, now, lineage);
                     self.levels.replace(first + 1 + number, open)?;
                 }

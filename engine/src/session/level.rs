@@ -332,7 +332,10 @@ impl Level {
                 site
             }
         };
-        self.files.current.as_ref()?.ledgers.get(written).map(site)
+        let current = self.files.current.as_ref()?;
+        let ledger = current.ledgers.get(written)?;
+        debug_assert_eq!(lock(ledger).portion().layout_id(), current.layout_id, "a revision goes to another layout");
+        Some(site(ledger))
     }
 
     /// The state of this level as this rank sees it.

@@ -6,6 +6,7 @@ use super::{chosen::Chosen, level::LevelKind, levels::Levels};
 use crate::{
     commit::RevisionKey,
     error::{Error, Result},
+    mutant,
     reader::Reader,
     space::{Portion, format::Entry},
 };
@@ -37,6 +38,8 @@ impl Shards {
                 }
             });
         }
+        let is_its = |(_, entry): &(Portion, Entry)| RevisionKey::of(entry) == key;
+        debug_assert!(mutant::is_any() || here.values().all(is_its), "a shard of another revision");
         let of = Some((nearest.location.kind, chosen.clone()));
         let reader = Reader::of_session(nearest.location.device.path(), key, chosen.complete.shards, here);
         Shards { of, brought: BTreeSet::new(), reader }

@@ -16,6 +16,8 @@ const PORTION_ALIGNMENT: u64 = 64 << 10;
 /// A shorter gap is allocated with its neighbours. The gap behind a slot is longer: for shards of 20 MB it would be a
 /// fifth of the blocks beside the data.
 const GAP_MIN: u64 = 32 << 10;
+const _: () = assert!(PORTION_ALIGNMENT.is_multiple_of(SLOT_STRIDE) && SLOT_STRIDE.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!(SLOT_STRIDE - BLOCK_BYTES >= GAP_MIN, "the gap behind a slot takes blocks");
 
 /// The ranks that share a file of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,7 +64,10 @@ impl Arrangement {
             end = at.saturating_add(bytes);
             PortionPlace { rank: *rank as u32, at, bytes }
         });
-        let portions = portions.collect();
+        let portions: Vec<PortionPlace> = portions.collect();
+        debug_assert!(slot_stride >= self.stripe_bytes, "two slots are on one stripe");
+        let follows = |one: &PortionPlace, next: &PortionPlace| one.at.saturating_add(one.bytes) <= next.at;
+        debug_assert!(portions.windows(2).all(|pair| follows(&pair[0], &pair[1])), "two portions overlap");
         Header {
             layout_id: self.layout_id,
             layout_number: self.layout_number,

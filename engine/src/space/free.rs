@@ -18,6 +18,7 @@ pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
             _ => united.push(next),
         }
     }
+    debug_assert!(united.windows(2).all(|pair| pair[0].end() < pair[1].first), "stretches touch");
     united
 }
 
@@ -110,6 +111,7 @@ impl FreeMap {
             Form::Bits(free) => shortest(free.stretches_down(count), count),
         };
         let taken = Blocks { first: stretch?.end() - count, count };
+        debug_assert!(self.has(taken), "blocks are taken that are not free");
         self.cut(taken);
         Some(taken)
     }
@@ -132,6 +134,8 @@ impl FreeMap {
             Form::Stretches(stretches) => lowest(|| stretches.iter().copied(), count),
             Form::Bits(free) => lowest_long(free, count).unwrap_or_else(|| lowest(|| free.stretches(), count)),
         };
+        debug_assert!(taken.iter().all(|taken| self.has(*taken)), "blocks are taken that are not free");
+        debug_assert_eq!(taken.iter().map(|taken| taken.count).sum::<u64>(), count, "too few blocks are taken");
         taken.iter().for_each(|taken| self.cut(*taken));
         Some(taken)
     }

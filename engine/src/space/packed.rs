@@ -4,7 +4,7 @@
 
 use super::{
     Aligned,
-    format::{BLOCK_BYTES, Codec, FRAME_BYTES, FrameHead},
+    format::{BLOCK, BLOCK_BYTES, Codec, FRAME_BYTES, FrameHead},
 };
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -33,6 +33,10 @@ impl Packer {
     /// Packs these whole `blocks`, at most `FRAME_BLOCKS`, into a frame of whole blocks. Returns `None` if the frame
     /// has no fewer blocks.
     pub(crate) fn pack(&mut self, blocks: &[u8]) -> Option<&[u8]> {
+        debug_assert!(
+            blocks.len().is_multiple_of(BLOCK) && blocks.len() as u64 <= FRAME_BYTES,
+            "no frame is that long"
+        );
         let count = blocks.len() as u64 / BLOCK_BYTES;
         let into = &mut self.frame[FrameHead::BYTES..];
         let bytes = match &mut self.zstd {

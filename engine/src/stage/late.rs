@@ -120,7 +120,9 @@ impl Staging {
         handed: HandedOver,
         blocks: &[u8],
     ) -> Result<()> {
-        let first = handed.place().1 / BLOCK_BYTES;
+        let offset = handed.place().1;
+        debug_assert!(offset.is_multiple_of(BLOCK_BYTES) && blocks.len().is_multiple_of(BLOCK), "not whole blocks");
+        let first = offset / BLOCK_BYTES;
         let mut from = 0;
         for (number, block) in (0..).zip(blocks.chunks_exact(BLOCK)) {
             let at = match self.log.can_lead(&handed) {

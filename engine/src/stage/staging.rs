@@ -210,7 +210,9 @@ impl Staging {
 
     /// The contents of the staged shard, which all have their place in the log.
     fn contents(&mut self, tools: &mut StagingTools<'_>) -> Result<Contents> {
+        debug_assert!(self.log_bytes().is_multiple_of(BLOCK_BYTES), "a log ends inside a block");
         let contents = self.log.contents(self.log_bytes() / BLOCK_BYTES, Annex::default());
+        debug_assert!(contents.are_whole(), "an item lacks bytes, or has some twice");
         if let Some(comparing) = self.comparing.take() {
             self.is_own = true;
             let contents = self.settle(tools, &comparing, contents);
@@ -519,6 +521,7 @@ impl Staging {
 
     /// Takes the next `bytes` bytes of the log; returns their offset.
     fn take_room(&mut self, bytes: u64) -> Result<u64> {
+        debug_assert!(bytes.is_multiple_of(BLOCK_BYTES), "a part of the log ends inside a block");
         self.shard.has_room(self.end, bytes)?;
         let at = self.end;
         self.end += bytes;

@@ -154,6 +154,9 @@ impl<'a> Tending<'a> {
         let Some((mut ledgers, lineage)) = self.ledgers else {
             return Ok(Pruned { fates: self.fates, layouts_removed: Vec::new() });
         };
+        let is_emptied = |layout| self.empty.iter().any(|file| file.header.layout_id == layout);
+        let stays = |fate: &&Fate| !fate.goes() && is_emptied(fate.layout);
+        debug_assert_eq!(self.fates.iter().find(stays), None, "the layout of a revision that stays is removed");
         begin_all(&mut ledgers, lineage)?;
         for ledger in &mut ledgers {
             ledger.keep_only(&self.stay)?;

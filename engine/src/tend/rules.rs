@@ -78,5 +78,8 @@ pub fn fates(survey: &SpaceSurvey, rules: &Rules) -> Vec<Fate> {
         let (layout, complete, bytes) = (revision.layout, revision.complete, revision.bytes());
         Fate { key, layout, complete, bytes, t1_unix_ns, reasons }
     };
-    survey.revisions.iter().map(fate).collect()
+    let fates: Vec<Fate> = survey.revisions.iter().map(fate).collect();
+    let stays = |key: &RevisionKey| fates.iter().any(|fate| fate.key == *key && !fate.goes());
+    debug_assert!(newest.iter().all(stays), "the newest complete revision goes");
+    fates
 }

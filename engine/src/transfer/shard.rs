@@ -66,6 +66,7 @@ fn copy_shard(
     shard: u32,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), Stopped> {
+    debug_assert!(!layout.has(reader.key(), shard), "an existing shard is written again");
     let (mut shares, is_sure) = (true, layout.is_sure(shard));
     loop {
         let copy = empty_copy(device, layout, reader, shard, shares)?;

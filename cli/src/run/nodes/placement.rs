@@ -66,6 +66,8 @@ pub fn choose(
         chosen.pop();
     }
     let shares = share_out(&chosen, ranks);
+    let placed: u32 = shares.iter().map(|share| share.ranks).sum();
+    debug_assert!(chosen.is_empty() || placed == ranks, "a rank has no place");
     moves.retain(|(_, to)| shares.iter().any(|share| share.name == *to));
     Choice { shares, moves }
 }

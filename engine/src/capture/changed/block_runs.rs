@@ -1,6 +1,10 @@
 //! The places of whole blocks of items in a portion.
 
-use crate::space::format::{BLOCK_BYTES, Extent, Item};
+use crate::space::{
+    BlockSet,
+    format::{BLOCK_BYTES, Extent, Item},
+    free::Blocks,
+};
 
 /// Consecutive whole blocks of an item that are consecutive in the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,4 +62,10 @@ pub(super) fn add(all: &mut Vec<BlockRun>, next: BlockRun) {
         }
         _ => all.push(next),
     }
+}
+
+/// The places of these blocks, without zeros, and whether no two blocks have the same place.
+pub(super) fn set_of(clean: &[Vec<BlockRun>]) -> (BlockSet, bool) {
+    let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
+    BlockSet::of(stored.map(|lies| Blocks { first: lies.at, count: lies.count }))
 }

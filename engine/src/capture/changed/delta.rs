@@ -5,9 +5,9 @@
 
 use super::{
     Base, BlockRun,
-    block_runs::{add, runs_of, stored},
+    block_runs::{add, runs_of, set_of, stored},
     fewer::too_many,
-    region_plan::{more_blocks, once, runs, set_of},
+    region_plan::{more_blocks, once, runs},
     vacate::vacate,
 };
 use crate::{
@@ -140,6 +140,7 @@ impl Delta {
             rows.extend_from_slice(old.hashes(run.first_block..run.stretch().end())?);
         }
         let shared_blocks: u64 = shared.iter().map(|run| run.blocks).sum();
+        debug_assert!(places.iter().all(|place| *place < own + shared_blocks), "a block has no place");
         let items = contents.items.iter().map(|item| placed(item, &places)).collect::<Option<_>>()?;
         let shared_blocks = own..own + shared_blocks;
         let annex = contents.annex.clone();
@@ -158,7 +159,8 @@ impl Delta {
         let shared: u64 = self.shared.iter().map(|run| run.blocks).sum();
         let mut homes = vec![None; (self.contents.blocks + shared) as usize];
         for (block, place) in self.places.iter().enumerate() {
-            homes[*place as usize] = Some(block as u64);
+            let other = homes[*place as usize].replace(block as u64);
+            debug_assert_eq!(other, None, "two blocks have one place");
         }
         homes
     }

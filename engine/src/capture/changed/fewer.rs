@@ -45,12 +45,18 @@ pub(super) fn merge(clean: &mut Vec<BlockRun>, more: &mut u64) -> bool {
         return false;
     }
     shortest.sort_unstable();
+    let (blocks_before, more_before) = (blocks_in(clean), *more);
     for (count, index) in shortest {
         let Some(left) = more.checked_sub(*count) else { break };
         (*more, clean[*index].count) = (left, 0);
     }
     clean.retain(|lies| lies.count > 0);
+    debug_assert_eq!(blocks_before - blocks_in(clean), more_before - *more, "a block became clean, or was not counted");
     true
+}
+
+fn blocks_in(clean: &[BlockRun]) -> u64 {
+    clean.iter().map(|lies| lies.count).sum()
 }
 
 #[cfg(test)]

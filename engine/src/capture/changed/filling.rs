@@ -2,12 +2,12 @@
 //!
 //! Invariant: an outline refers only to the same blocks of the item of the same name.
 
-use super::{
-    Base, BlockRun,
-    region_plan::{runs, set_of},
-};
+use super::{Base, BlockRun, block_runs::set_of, region_plan::runs};
 use crate::{
-    capture::{Contents, contents::extend},
+    capture::{
+        Contents,
+        contents::{bytes_of, extend},
+    },
     space::format::{BLOCK_BYTES, Extent, Item, ItemKind, Run},
 };
 use std::ops::Range;
@@ -46,6 +46,7 @@ impl Contents {
                     extend(&mut extents, at, lies.count * BLOCK_BYTES);
                 }
             }
+            debug_assert_eq!(bytes_of(&extents), bytes_of(&item.extents), "an item gets other bytes from its base");
             Some(Item { extents, ..item.clone() })
         });
         let items = items.collect::<Option<Vec<Item>>>()?;

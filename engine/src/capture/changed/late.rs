@@ -4,10 +4,7 @@
 //! Invariant: a block is shared only if its hash equals that of the block at its place in the item of its name, or if
 //! the plan of a region declares it unchanged. Each block of the older revision is shared at most once.
 
-use super::{
-    Base, BlockRun,
-    region_plan::{runs, set_of},
-};
+use super::{Base, BlockRun, block_runs::set_of, region_plan::runs};
 use crate::{
     capture::{Contents, contents::extend},
     space::format::{BLOCK, BLOCK_BYTES, Extent, Item, Run, hash},
@@ -72,6 +69,9 @@ impl Late {
             }
         }
         let (shared, numbers) = runs(set_of(&[stretches]).0, &self.base)?;
+        let is_taken = |block: u64| self.base.number(block).is_some_and(|number| self.taken[number as usize]);
+        let blocks_of_shared = || shared.iter().flat_map(|run| run.first_block..run.stretch().end());
+        debug_assert!(blocks_of_shared().all(is_taken), "a block is shared that was not compared");
         let own = contents.blocks;
         let place = |extent: &Extent| -> Option<u64> {
             match Some(extent).filter(older) {

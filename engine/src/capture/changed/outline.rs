@@ -11,7 +11,7 @@ use super::{
     fewer::comes_to_few,
     hashes::{each_block, is_zeros},
     index::{Index, Indexed, Place},
-    region_plan::{Outline, Part, PartPlace, Plan, more_of, staged_blocks},
+    region_plan::{Outline, Part, PartPlace, Plan, are_all, more_of, staged_blocks},
 };
 use crate::{
     capture::{Region, Size},
@@ -140,6 +140,7 @@ impl<'a> OutlinedRegion<'a> {
             }
             None => {}
         }
+        debug_assert!(are_all(&parts, bytes), "the parts of a region are not its bytes");
         parts
     }
 }

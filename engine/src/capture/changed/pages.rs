@@ -129,6 +129,7 @@ impl PageTracker {
         }
         self.watched.remove(&range.start);
         let (kind, registered) = self.register(&range, mappings)?;
+        debug_assert_eq!(self.overlapping(&range), None, "two watched ranges overlap");
         self.watched.insert(range.start, Watched { end: range.end, kind, registered, is_known: false });
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::{
     Base, BlockRun,
-    block_runs::add,
+    block_runs::{add, set_of},
     fewer::merge,
     hashes::{each_block, is_zeros},
     vacate::vacate,
@@ -99,11 +99,12 @@ impl Plan {
         small_below: u64,
     ) -> Option<Plan> {
         let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
-        let (mut shared_clean, (mut blocks, are_apart)) = merged(regions, &clean, base);
+        let (mut shared_clean, (mut blocks, mut are_apart)) = merged(regions, &clean, base);
         // Two names may have referred to the same memory, which is rare.
         if !are_apart {
-            (shared_clean, (blocks, _)) = merged(regions, &once(clean, base), base);
+            (shared_clean, (blocks, are_apart)) = merged(regions, &once(clean, base), base);
         }
+        debug_assert!(are_apart, "a block is shared twice");
         let clean = shared_clean;
         let (shared, numbers) = runs(blocks, base)?;
         let regions: Vec<Vec<Part>> =
@@ -260,12 +261,6 @@ pub(super) fn once(clean: Vec<Vec<BlockRun>>, base: &Base) -> Vec<Vec<BlockRun>>
     each.collect()
 }
 
-/// The places of these blocks, without zeros, and whether no two blocks have the same place.
-pub(super) fn set_of(clean: &[Vec<BlockRun>]) -> (BlockSet, bool) {
-    let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
-    BlockSet::of(stored.map(|lies| Blocks { first: lies.at, count: lies.count }))
-}
-
 /// The runs of the base with these blocks, the hashes of their rows, and the numbers of these blocks among all shared
 /// ones.
 pub(super) fn runs(blocks: BlockSet, base: &Base) -> Option<(Vec<Run>, Ranks)> {
@@ -288,7 +283,14 @@ fn parts(bytes: u64, clean: &[BlockRun], numbers: &Ranks) -> Option<Vec<Part>> {
         from = begin + lies.count * BLOCK_BYTES;
     }
     parts.extend(staged(from, bytes));
+    debug_assert!(are_all(&parts, bytes), "the parts of a region are not its bytes");
     Some(parts)
+}
+
+/// Whether these parts are all of a region's bytes, once and in order.
+pub(super) fn are_all(parts: &[Part], bytes: u64) -> bool {
+    let end = parts.iter().try_fold(0, |end, part| (part.from == end).then_some(end + part.bytes));
+    end == Some(bytes)
 }
 
 /// Upper bound of the staged blocks.

@@ -6,7 +6,7 @@ use super::{Base, BlockRun, hashes::each_block, watched::range_of};
 use crate::{
     capture::Region,
     space::{
-        format::{BLOCK, BLOCK_BYTES, Run, hash},
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Run, hash},
         free::Blocks,
     },
 };
@@ -25,7 +25,11 @@ impl SpeculativeBlocks {
     /// Blocks in these ascending `runs`, with the hashes `rows`. `at` gives the places of the blocks that count, by
     /// address.
     pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> SpeculativeBlocks {
-        SpeculativeBlocks { at, runs, rows }
+        let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
+        debug_assert_eq!(rows.len() as u64, blocks * HASH_BYTES as u64, "a block without a hash");
+        let early = SpeculativeBlocks { at, runs, rows };
+        debug_assert!(early.at.values().all(|at| early.run_of(*at).is_some()), "a block counts that was not written");
+        early
     }
 
     /// The number of blocks that count.
@@ -82,11 +86,13 @@ impl SpeculativeBlocks {
     }
 
     fn early_of(&self, shared: &[Run]) -> impl Iterator<Item = Run> {
-        let is_early = |run: &&Run| {
-            let behind = self.runs.partition_point(|early| early.first_block <= run.first_block);
-            behind.checked_sub(1).is_some_and(|index| run.first_block < self.runs[index].stretch().end())
-        };
-        shared.iter().filter(is_early).copied()
+        shared.iter().filter(|run| self.run_of(run.first_block).is_some()).copied()
+    }
+
+    /// The run with this block of the portion.
+    fn run_of(&self, block: u64) -> Option<&Run> {
+        let index = self.runs.partition_point(|early| early.first_block <= block).checked_sub(1)?;
+        Some(&self.runs[index]).filter(|early| block < early.stretch().end())
     }
 }
 

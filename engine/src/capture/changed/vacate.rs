@@ -5,7 +5,10 @@
 //!
 //! Invariant: no block becomes clean that was not.
 
-use super::{BlockRun, block_runs::add};
+use super::{
+    BlockRun,
+    block_runs::{add, set_of},
+};
 use crate::space::{BlockSet, free::Blocks};
 
 /// A write of this length is as fast as a longer one.
@@ -14,9 +17,9 @@ const SEGMENT_BLOCKS: u64 = 512;
 const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
 
 /// Marks the clean blocks in the emptiest segments of the portion for staging, up to `more` blocks. `shared`: the
-/// blocks of the portion that `clean` uses; the marked ones are removed. `early`: blocks that no revision has yet; they
-/// stay.
-pub(super) fn vacate(clean: &mut [Vec<BlockRun>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
+/// blocks of the portion that `all_clean` uses; the marked ones are removed. `early`: blocks that no revision has yet;
+/// they stay.
+pub(super) fn vacate(all_clean: &mut [Vec<BlockRun>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
     let mut old = shared.clone();
     early.iter().for_each(|blocks| old.remove(*blocks));
     let few = emptiest(&old);
@@ -33,7 +36,7 @@ pub(super) fn vacate(clean: &mut [Vec<BlockRun>], more: u64, shared: &mut BlockS
         let is_in = goes.get(segment_of(*at) as usize).is_some_and(|goes| *goes);
         is_in && old.has(Blocks { first: *at, count: 1 })
     };
-    for clean in clean {
+    for clean in all_clean.iter_mut() {
         let mut stay = Vec::with_capacity(clean.len());
         for part in clean.iter().flat_map(|lies| in_segments(*lies)) {
             if goes(&part) {
@@ -44,6 +47,7 @@ pub(super) fn vacate(clean: &mut [Vec<BlockRun>], more: u64, shared: &mut BlockS
         }
         *clean = stay;
     }
+    debug_assert_eq!(set_of(all_clean).0.count(), shared.count(), "a block became clean, or stays shared in vain");
 }
 
 /// The segments of the portion with few of these blocks, the emptiest first, with their number of blocks.
@@ -74,7 +78,7 @@ mod tests {
     use super::*;
 
     fn set_of(clean: &[Vec<BlockRun>]) -> BlockSet {
-        super::super::region_plan::set_of(clean).0
+        super::super::block_runs::set_of(clean).0
     }
 
     #[test]

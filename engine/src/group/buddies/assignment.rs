@@ -1,5 +1,8 @@
 //! The holders of each rank's copies, and the separation between copies of a shard.
 
+use super::map::{Map, Seat};
+use std::collections::BTreeSet;
+
 /// The separation between any two copies of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Apart {
@@ -32,5 +35,19 @@ impl Buddies {
 
     pub fn apart(&self) -> Apart {
         self.apart
+    }
+
+    /// Whether all copies of each shard are on different ranks, and on different nodes or domains if `apart` says so.
+    pub(super) fn are_apart(&self, seats: &[Seat<'_>]) -> bool {
+        let map = Map::of(seats);
+        let groups = match self.apart {
+            Apart::Ranks => &map.ranks,
+            Apart::Nodes => &map.nodes,
+            Apart::Domains => &map.domains,
+        };
+        self.of.iter().enumerate().all(|(rank, buddies)| {
+            let copies: BTreeSet<usize> = buddies.iter().chain([&rank]).map(|one| groups[*one]).collect();
+            copies.len() == buddies.len() + 1
+        })
     }
 }

@@ -27,6 +27,11 @@ impl Buddies {
     /// `before`: for each rank, the current holders of its copies, in today's numbers; empty at first. The result is
     /// the same on all ranks if these arguments are.
     pub fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
-        leaving::choose(seats, copies, before).unwrap_or_else(|| everywhere::choose(seats, copies, before))
+        let chosen = leaving::choose(seats, copies, before);
+        let is_given_up = |buddies: &Buddies| buddies.of.iter().flatten().any(|buddy| !seats[*buddy].holds);
+        debug_assert!(!chosen.as_ref().is_some_and(is_given_up), "a rank that is left holds a copy");
+        let chosen = chosen.unwrap_or_else(|| everywhere::choose(seats, copies, before));
+        debug_assert!(chosen.are_apart(seats), "two copies of a shard would be lost together");
+        chosen
     }
 }

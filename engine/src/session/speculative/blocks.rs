@@ -162,7 +162,10 @@ impl Blocks {
             BlockState::Saved(at) => Some((block.address, at)),
             _ => None,
         });
-        saved.collect()
+        let saved: HashMap<usize, u64> = saved.collect();
+        let are_saved = self.blocks.iter().filter(|block| matches!(block.state, BlockState::Saved(_)));
+        debug_assert_eq!(saved.len(), are_saved.count(), "two blocks have one address");
+        saved
     }
 
     /// Empties the queue.

@@ -251,6 +251,7 @@ impl Early {
         if !live.has_begun {
             return None;
         }
+        debug_assert!(live.is_stopped && !live.is_writing, "blocks are written while a checkpoint is under way");
         live.blocks.told(told);
         live.predict(!self.says_steps, self.shared.rank);
         let saved = live.blocks.saved();
@@ -273,6 +274,7 @@ impl Early {
         if let Err(why) = live.guess.begin(regions) {
             live.off(self.shared.rank, EarlyOff::Recording, why);
         }
+        debug_assert!(!live.is_writing, "blocks are written while a checkpoint is under way");
         live.blocks.begin();
         live.room = after.map_or(Room::None, Room::After);
         live.is_full = false;
