@@ -5,7 +5,7 @@ use crate::{
     error::{Status, guard},
     session::{Session, session_of},
 };
-use mainstay_engine::{Error, ErrorKind, Failing, Stepped};
+use mainstay_engine::{Error, ErrorKind, StepError, StepOutcome};
 use std::ffi::{c_int, c_void};
 
 /// Goes on without the failed ranks. Every surviving rank calls it after MAINSTAY_GROUP_FAILED, or after an error of
@@ -52,7 +52,7 @@ impl From<Error> for Stop {
     }
 }
 
-impl Failing for Stop {
+impl StepError for Stop {
     fn is_of_group(&self) -> bool {
         match self {
             Stop::Engine(error) => error.kind() == ErrorKind::GroupFailed,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn mainstay_run(
             let mut over = 0;
             // SAFETY: as the caller promised.
             Stop::of(unsafe { step(session, number, &mut over, context) })?;
-            Ok(if over == 0 { Stepped::Done } else { Stepped::Over })
+            Ok(if over == 0 { StepOutcome::Done } else { StepOutcome::Over })
         };
         mainstay_engine::run(session, layout, Session::keep, step).map(drop)
     };

@@ -17,7 +17,7 @@ pub enum Exit {
     NotASpace = 3,
     System = 4,
     /// Saving keeps failing, or nothing is saved.
-    Failing = 5,
+    StepError = 5,
 }
 
 /// The reason that a command ended early.

@@ -58,7 +58,8 @@ pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use rehearsal::is_one as is_rehearsal;
 pub use session::{
-    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, Speculation, Stepped, run,
+    Got, HandoverCounts, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, Speculation, StepError,
+    StepOutcome, run,
 };
 pub use space::{format::PoolBound, tell_times};
 pub use survey::{

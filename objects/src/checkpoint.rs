@@ -8,7 +8,7 @@ use crate::{
     objects::Objects,
     tree::{agree, gather},
 };
-use mainstay_engine::{Error, Handed, Result, Session, count};
+use mainstay_engine::{Error, HandoverCounts, Result, Session, count};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl Objects {
         let drained = self.drain(node.is_some())?;
         self.holders_change = drained.holders_change;
         let left = if drained.is_to_leave { Some(self.leave_node(session, node)?) } else { None };
-        let mut handed = Handed::default();
+        let mut handed = HandoverCounts::default();
         if self.holders_change {
             handed = session.hold_copies(!self.is_given_up)?;
             self.holders_change = false;

@@ -7,13 +7,13 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 /// Takes outgoing messages; each clone is the same one. Only for the thread that calls [`crate::Objects`].
 #[derive(Clone, Default)]
-pub struct Post(Rc<RefCell<Handed>>);
+pub struct Post(Rc<RefCell<HandoverCounts>>);
 
 /// Bytes of memory of delivered messages that are kept for later ones: making memory costs more than filling it.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
-struct Handed {
+struct HandoverCounts {
     messages: Vec<Message>,
     /// Memory of delivered messages, and its size.
     kept: Vec<Vec<u8>>,
@@ -221,6 +221,6 @@ impl Post {
 
     /// Forgets all outgoing data and all results.
     pub(crate) fn clear(&self) {
-        *self.0.borrow_mut() = Handed::default();
+        *self.0.borrow_mut() = HandoverCounts::default();
     }
 }

@@ -52,7 +52,7 @@ struct Part {
 
 /// One piece or region from the program: bytes of one item, from `offset` on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HandedOver {
+pub(crate) struct InputPiece {
     item: usize,
     offset: u64,
     order: u64,
@@ -64,15 +64,15 @@ pub(crate) struct HandedOver {
     pub(crate) is_part: bool,
 }
 
-impl HandedOver {
+impl InputPiece {
     /// The piece without its first `bytes` bytes.
-    pub(crate) fn behind(self, bytes: u64) -> HandedOver {
-        HandedOver { offset: self.offset + bytes, ..self }
+    pub(crate) fn behind(self, bytes: u64) -> InputPiece {
+        InputPiece { offset: self.offset + bytes, ..self }
     }
 
     /// The bytes of the same item from `offset` on, as part of the same call.
-    pub(crate) fn at(self, offset: u64) -> HandedOver {
-        HandedOver { offset, begins: self.begins.min(offset), ..self }
+    pub(crate) fn at(self, offset: u64) -> InputPiece {
+        InputPiece { offset, begins: self.begins.min(offset), ..self }
     }
 
     /// The number of the item, and the offset of the piece in it.
@@ -81,8 +81,8 @@ impl HandedOver {
     }
 
     /// The piece as part of a larger one. It begins in the log at this alignment, and is staged like the larger one.
-    pub(crate) fn part(self, from: u64, alignment: u64) -> HandedOver {
-        HandedOver { alignment, is_part: true, ..self.behind(from) }
+    pub(crate) fn part(self, from: u64, alignment: u64) -> InputPiece {
+        InputPiece { alignment, is_part: true, ..self.behind(from) }
     }
 }
 
@@ -93,18 +93,18 @@ impl Log {
     }
 
     /// Adds a region; its bytes are handed over as one.
-    pub(crate) fn region(&mut self, region: &Region) -> HandedOver {
+    pub(crate) fn region(&mut self, region: &Region) -> InputPiece {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
         let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
         self.items.push(Placed { kind, description, bytes, parts: Vec::new(), late: Vec::new() });
         self.handed += 1;
-        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: false }
+        InputPiece { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: false }
     }
 
     /// A piece of the stream `name`. The first piece creates the stream. A stream may not have the name of one of
     /// `regions`.
-    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<HandedOver> {
+    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<InputPiece> {
         let item = match self.streams.get(name) {
             Some(item) => *item,
             None => {
@@ -127,17 +127,17 @@ impl Log {
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
-        Ok(HandedOver { item, offset, order: self.handed, begins: offset, alignment: 1, is_part: false })
+        Ok(InputPiece { item, offset, order: self.handed, begins: offset, alignment: 1, is_part: false })
     }
 
     /// The name of the piece's item.
-    pub(crate) fn name(&self, handed: &HandedOver) -> &str {
+    pub(crate) fn name(&self, handed: &InputPiece) -> &str {
         &self.items[handed.item].description.name
     }
 
     /// Whether a further stretch of this stream may be shared with an older revision: the list has room and stays
     /// short.
-    pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
+    pub(crate) fn can_lead(&self, handed: &InputPiece) -> bool {
         let item = &self.items[handed.item];
         item.kind != ItemKind::Stream
             || item.parts.len() + item.late.len() < LED_PARTS_MAX
@@ -145,7 +145,7 @@ impl Log {
     }
 
     /// Like `lay`, for bytes that are not staged: they are at `at` in an older revision, or are zeros.
-    pub(crate) fn lay_elsewhere(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
+    pub(crate) fn lay_elsewhere(&mut self, handed: &InputPiece, from: u64, bytes: u64, at: u64) {
         let parts = self.parts;
         self.lay(handed, from, bytes, at);
         // A run of an older revision also takes room in the list.
@@ -153,11 +153,11 @@ impl Log {
     }
 
     /// An item for shared bytes that are staged after all. It is removed before the contents are built.
-    pub(crate) fn begin_unled(&mut self) -> HandedOver {
+    pub(crate) fn begin_unled(&mut self) -> InputPiece {
         self.items.push(Placed { kind: ItemKind::Region, ..Placed::stream("") });
         self.handed += 1;
         let alignment = BLOCK_BYTES;
-        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: true }
+        InputPiece { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: true }
     }
 
     /// The places of these bytes: offset among them, place in the log, and size.
@@ -186,7 +186,7 @@ impl Log {
     }
 
     /// Records the place `at` in the log of `bytes` bytes of the piece, `from` bytes behind its beginning.
-    pub(crate) fn lay(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
+    pub(crate) fn lay(&mut self, handed: &InputPiece, from: u64, bytes: u64, at: u64) {
         let item = &mut self.items[handed.item];
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
@@ -201,7 +201,7 @@ impl Log {
     }
 
     /// The skipped stretches of all streams; they are written as zeros.
-    pub(crate) fn gaps(&mut self) -> Vec<(HandedOver, u64)> {
+    pub(crate) fn gaps(&mut self) -> Vec<(InputPiece, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
             let (mut end, mut parts) = (0, item.all());
@@ -212,7 +212,7 @@ impl Log {
                 if part.0 > end {
                     self.handed += 1;
                     let (item, offset, order) = (index, end, self.handed);
-                    let handed = HandedOver { item, offset, order, begins: offset, alignment: 1, is_part: false };
+                    let handed = InputPiece { item, offset, order, begins: offset, alignment: 1, is_part: false };
                     gaps.push((handed, part.0 - end));
                 }
                 end = end.max(part.1);
@@ -359,7 +359,7 @@ mod tests {
 
     /// Parts that are laid after others, even after later pieces, as a buffer does.
     #[derive(Default)]
-    struct Gathered(Vec<(HandedOver, u64, usize, u8)>);
+    struct Gathered(Vec<(InputPiece, u64, usize, u8)>);
 
     impl Gathered {
         fn leave(&mut self, shard: &mut Log, log: &mut Vec<u8>) {

@@ -6,7 +6,6 @@
 //! files. This module owns the lists of these. Invariant: the extents of an item cover each of its bytes exactly once,
 //! with the bytes handed over last.
 
-mod apart;
 mod changed;
 mod contents;
 mod copy;
@@ -23,6 +22,7 @@ mod output_left;
 mod output_match;
 mod output_named;
 mod outputs;
+mod overlap;
 mod pointers;
 mod ranges;
 mod region;
@@ -36,8 +36,9 @@ mod unseen;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, BlockRun, ByHashes, Changes, Delta, Found, Late, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan,
-    SpeculativeBlocks, Written, WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_of_delta,
+    Base, BlockRun, ByHashes, Changes, Delta, Found, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan,
+    SpeculativeBlocks, StreamDeduplicator, Written, WrittenOf, audit, differing, differing_or_sparse, size_elsewhere,
+    size_of_delta,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
@@ -45,13 +46,13 @@ pub(crate) use follow::Look;
 pub(crate) use globals::Globals;
 pub use globals::Landmarks;
 pub(crate) use heap::{SavedHeap, is_of_heap};
-pub(crate) use log::{HandedOver, Log};
+pub(crate) use log::{InputPiece, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};
 pub use mappings::check_writable;
 pub(crate) use notes::Notes;
 pub(crate) use output::Marked;
 pub(crate) use output_left::sync_output;
-pub(crate) use output_match::{Cuts, Looked, Missing, not_cut};
+pub(crate) use output_match::{Cuts, FileMatch, Missing, not_cut};
 pub(crate) use output_named::named_twice;
 pub(crate) use outputs::Outputs;
 pub(crate) use pointers::{check_pointers, note_of_program, tell_of_pointers};

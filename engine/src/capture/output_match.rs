@@ -56,7 +56,7 @@ pub(crate) struct Cuts {
 
 /// The result of a rank's search for a recorded file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Looked {
+pub(crate) enum FileMatch {
     Found,
     /// A file that looks like it but is not certainly the same.
     Alike(String),
@@ -123,7 +123,7 @@ impl Cuts {
         outputs: &[Output],
         saved: &[OutputLength],
         is_own: bool,
-    ) -> Result<BTreeMap<usize, Looked>> {
+    ) -> Result<BTreeMap<usize, FileMatch>> {
         let (mut pairs, mut looked) = (Vec::new(), BTreeMap::new());
         for (at, output) in outputs.iter().enumerate().filter(|(at, _)| !self.has(*at)) {
             let (bytes, now) = output.now()?;
@@ -132,13 +132,13 @@ impl Cuts {
                 if evidence.is_sure(saved.bytes) {
                     pairs.push((evidence, at, index));
                 } else if evidence.is_alike() {
-                    looked.insert(index, Looked::Alike(printable_path(output.path())));
+                    looked.insert(index, FileMatch::Alike(printable_path(output.path())));
                 }
             }
         }
         pairs.sort_by_key(|pair| Reverse(pair.0));
         for (evidence, at, index) in &pairs {
-            if self.has(*at) || looked.get(index) == Some(&Looked::Found) {
+            if self.has(*at) || looked.get(index) == Some(&FileMatch::Found) {
                 continue;
             }
             let bytes = saved[*index].bytes;
@@ -146,7 +146,7 @@ impl Cuts {
                 return Err(several(&outputs[*at], bytes, other));
             }
             self.found.push((*at, bytes));
-            looked.insert(*index, Looked::Found);
+            looked.insert(*index, FileMatch::Found);
         }
         Ok(looked)
     }

@@ -6,7 +6,7 @@
 
 use super::{
     output::{Marked, Output, real_path},
-    output_match::{Cuts, Looked},
+    output_match::{Cuts, FileMatch},
     output_named::NamedOutput,
 };
 use crate::{
@@ -77,7 +77,7 @@ impl Outputs {
         cuts: &mut Cuts,
         saved: &[OutputLength],
         is_own: bool,
-    ) -> Result<BTreeMap<usize, Looked>> {
+    ) -> Result<BTreeMap<usize, FileMatch>> {
         cuts.find(&self.list, saved, is_own)
     }
 

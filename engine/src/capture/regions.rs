@@ -1,9 +1,9 @@
 //! The regions of a session: protects, moves, follows and removes them.
 
 use super::{
-    apart::{Places, check_apart, check_apart_from},
     follow::Look,
     mappings::Writable,
+    overlap::{Places, check_apart, check_apart_from},
     region::{Description, Region},
 };
 use crate::{

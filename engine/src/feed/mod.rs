@@ -13,7 +13,7 @@ use crate::{
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, each_at_once, spawn},
-    place::{Intent, Shard, Site, StagingTime},
+    place::{Shard, ShardSpec, Site, StagingTime},
     restore::{HashRows, base_of, joined_rows, pour, pour_blocks},
     space::{
         Portion,
@@ -74,7 +74,7 @@ impl Source {
                 let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
                 // The outputs were synced before the source was published.
                 let (outputs, started) = (Vec::new(), Instant::now());
-                Shard::new(Intent { key, shards, shard, size, outputs, started }, vec![site], None, phases)
+                Shard::new(ShardSpec { key, shards, shard, size, outputs, started }, vec![site], None, phases)
             }
         }
     }

@@ -8,14 +8,14 @@ use crate::{
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct TargetOutcome {
     failure: OnceLock<Error>,
     /// The checkpoint's times, or the failure; from t3 on.
     outcome: Mutex<Option<Result<PhaseRecord>>>,
     ended: Condvar,
 }
 
-impl Ending {
+impl TargetOutcome {
     /// Marks the shard as unsavable in this target. The first failure is the cause of later ones.
     pub(super) fn fail(&self, error: Error) {
         let _ = self.failure.set(error);

@@ -4,7 +4,7 @@
 //! Invariant: no byte is hashed, written or sealed before it is copied; no buffer is returned while it is still being
 //! filled.
 
-use super::{Awaited, Load, Shard, StagingTime};
+use super::{LogSegment, PendingSegment, Shard, StagingTime};
 use crate::{
     capture::{Contents, Snapshot},
     error::{Error, Result, SNAPSHOT},
@@ -16,20 +16,20 @@ use std::{io, sync::Arc, time::Duration};
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct SnapshotFollower {
     pub(crate) shard: Arc<Shard>,
     pub(crate) snapshot: Snapshot,
     /// In the order in which they are filled.
-    pub(crate) awaited: Vec<Awaited>,
+    pub(crate) awaited: Vec<PendingSegment>,
     pub(crate) contents: Contents,
     pub(crate) staged: StagingTime,
 }
 
-impl Following {
+impl SnapshotFollower {
     /// Waits until all is copied, passes each part to `carry` once it is filled, then seals the shard. An error
     /// concerns the shard.
-    pub(super) fn follow(self, carry: impl Fn(Arc<Load>)) -> Result<()> {
-        let Following { shard, snapshot, awaited, contents, staged } = self;
+    pub(super) fn follow(self, carry: impl Fn(Arc<LogSegment>)) -> Result<()> {
+        let SnapshotFollower { shard, snapshot, awaited, contents, staged } = self;
         let mut awaited = awaited.into_iter().peekable();
         // Dropped before the buffers if anything here panics.
         let mut snapshot = snapshot;

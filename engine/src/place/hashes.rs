@@ -1,7 +1,7 @@
 //! The hashes of a shard in progress: rows, with one hash for each block of the log. A manifest follows them in the
 //! end.
 
-use super::Intent;
+use super::ShardSpec;
 use crate::{
     error::Result,
     ground::lock,
@@ -22,7 +22,11 @@ pub(super) enum Hashes {
 impl Hashes {
     /// Makes room for the rows of `intent`; `None` if memory is short. `record`: their place, and the length of a
     /// segment. `cuts`: number of further places at which segments may end.
-    pub(super) fn new(intent: &Intent, record: Option<(&mut RankRecord, u64)>, cuts: usize) -> Result<Option<Hashes>> {
+    pub(super) fn new(
+        intent: &ShardSpec,
+        record: Option<(&mut RankRecord, u64)>,
+        cuts: usize,
+    ) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
             return Ok(Aligned::lasting(bytes).map(|rows| Hashes::Own(rows.into())));

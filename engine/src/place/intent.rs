@@ -8,7 +8,7 @@ use crate::{
 
 /// One shard of a revision that is to be saved.
 #[derive(Debug)]
-pub(crate) struct Intent {
+pub(crate) struct ShardSpec {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
     /// The number of this shard among the `shards`, and of its portion in every space.
@@ -19,7 +19,7 @@ pub(crate) struct Intent {
     pub(crate) started: Instant,
 }
 
-impl Intent {
+impl ShardSpec {
     /// The tag by which chunks and the record recognize this shard. It combines the low part of the revision's number,
     /// as far as a chunk's word has room, with the shard's number: one process may have several shards of a revision in
     /// progress.

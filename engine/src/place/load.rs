@@ -12,23 +12,23 @@ pub(super) const NEAREST: usize = 0;
 
 /// A part of the log with a fixed place, still to be filled by a snapshot.
 #[derive(Debug)]
-pub(crate) struct Awaited {
-    lies: LoadLocation,
+pub(crate) struct PendingSegment {
+    location: LoadLocation,
     offset: u64,
     bytes: u64,
     /// Number of bytes that the snapshot has copied when this part is filled.
     pub(super) filled_after: u64,
 }
 
-impl Awaited {
+impl PendingSegment {
     /// `chunk` will hold `bytes` bytes (whole blocks) of the log, starting at `offset`.
-    pub(crate) fn in_chunk(chunk: Chunk, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
-        Awaited { lies: LoadLocation::Chunk(chunk), offset, bytes, filled_after }
+    pub(crate) fn in_chunk(chunk: Chunk, offset: u64, bytes: u64, filled_after: u64) -> PendingSegment {
+        PendingSegment { location: LoadLocation::Chunk(chunk), offset, bytes, filled_after }
     }
 
     /// The start of `mapped`, in place, will hold them.
-    pub(crate) fn in_place(mapped: Mapped, pool: Pool, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
-        Awaited { lies: LoadLocation::InPlace(mapped, pool), offset, bytes, filled_after }
+    pub(crate) fn in_place(mapped: Mapped, pool: Pool, offset: u64, bytes: u64, filled_after: u64) -> PendingSegment {
+        PendingSegment { location: LoadLocation::InPlace(mapped, pool), offset, bytes, filled_after }
     }
 
     /// Only the end of the snapshot shows whether this part is filled.
@@ -37,18 +37,20 @@ impl Awaited {
     }
 
     /// The part is filled. It gets in line to be written only now: otherwise others would wait for it.
-    pub(crate) fn filled(self, shard: Arc<Shard>) -> Result<Load> {
-        match self.lies {
-            LoadLocation::Chunk(chunk) => Load::new(chunk, shard, self.offset, self.bytes),
-            LoadLocation::InPlace(mapped, pool) => Ok(Load::in_place(mapped, pool, shard, self.offset, self.bytes)),
+    pub(crate) fn filled(self, shard: Arc<Shard>) -> Result<LogSegment> {
+        match self.location {
+            LoadLocation::Chunk(chunk) => LogSegment::new(chunk, shard, self.offset, self.bytes),
+            LoadLocation::InPlace(mapped, pool) => {
+                Ok(LogSegment::in_place(mapped, pool, shard, self.offset, self.bytes))
+            }
         }
     }
 }
 
 /// A filled part of the log. A chunk is returned to the pool when it is hashed and the last target has it.
 #[derive(Debug)]
-pub(crate) struct Load {
-    lies: LoadLocation,
+pub(crate) struct LogSegment {
+    location: LoadLocation,
     shard: Arc<Shard>,
     /// Offset of the load in the log.
     offset: u64,
@@ -65,26 +67,26 @@ enum LoadLocation {
     InPlace(Mapped, Pool),
 }
 
-impl Load {
+impl LogSegment {
     /// A load of `chunk`, filled with `bytes` bytes (whole blocks) of the log, starting at `offset`.
-    pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<Load> {
+    pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<LogSegment> {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;
         let filled_at = shard.started().elapsed();
-        Ok(Load { lies: LoadLocation::Chunk(chunk), shard, offset, bytes, segment, filled_at })
+        Ok(LogSegment { location: LoadLocation::Chunk(chunk), shard, offset, bytes, segment, filled_at })
     }
 
     /// A load that is already in place: `bytes` bytes (whole blocks) of the log, starting at `offset`, at the start of
     /// `mapped`.
-    pub(crate) fn in_place(mapped: Mapped, pool: Pool, shard: Arc<Shard>, offset: u64, bytes: u64) -> Load {
+    pub(crate) fn in_place(mapped: Mapped, pool: Pool, shard: Arc<Shard>, offset: u64, bytes: u64) -> LogSegment {
         let segment = shard.place_in_target(offset, bytes);
         let filled_at = shard.started().elapsed();
-        Load { lies: LoadLocation::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
+        LogSegment { location: LoadLocation::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
     }
 
     /// The chunk to write to the targets; `None` if the load is already in place.
     fn chunk(&self) -> Option<&Chunk> {
-        match &self.lies {
+        match &self.location {
             LoadLocation::Chunk(chunk) => Some(chunk),
             LoadLocation::InPlace(..) => None,
         }
@@ -100,7 +102,7 @@ impl Load {
     }
 
     pub(crate) fn filled(&self) -> &[u8] {
-        let all = match &self.lies {
+        let all = match &self.location {
             LoadLocation::Chunk(chunk) => chunk.bytes(),
             LoadLocation::InPlace(mapped, _) => mapped.as_ref(),
         };
@@ -146,7 +148,7 @@ impl Load {
     /// Hashes the load.
     pub(super) fn hash(&self) {
         let has_failed = || self.shard.has_failed();
-        let pool = match &self.lies {
+        let pool = match &self.location {
             LoadLocation::Chunk(chunk) => chunk.pool(),
             LoadLocation::InPlace(_, pool) => pool,
         };

@@ -26,9 +26,9 @@ mod tests;
 mod threads;
 
 pub(crate) use delta::read_runs;
-pub(crate) use following::Following;
-pub(crate) use intent::Intent;
-pub(crate) use load::{Awaited, Load};
+pub(crate) use following::SnapshotFollower;
+pub(crate) use intent::ShardSpec;
+pub(crate) use load::{LogSegment, PendingSegment};
 pub(crate) use shard::{Shard, StagingTime};
 pub(crate) use site::{Site, TakenOver};
 pub(crate) use sizing::portion_blocks;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a shard is published only in a target that has all of it, after its output files are synced.
 
-use super::{Intent, Shard, Site, TakenOver, target::Target};
+use super::{Shard, ShardSpec, Site, TakenOver, target::Target};
 use crate::{
     commit::Publication,
     error::{Error, Result},
@@ -84,7 +84,7 @@ impl Shard {
         self.sync_outputs()?;
         // For a shard without blocks no write has prepared the target.
         target.prepare()?;
-        let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
+        let (ShardSpec { key, shards, started, .. }, site) = (&self.intent, &target.site);
         let filled = self.filled(target)?;
         let contents = filled.as_ref().map_or_else(|| self.contents(), Ok)?;
         debug_assert_eq!(self.hashed_blocks(), contents.blocks, "a block was hashed twice, or never");

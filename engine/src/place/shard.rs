@@ -1,7 +1,7 @@
 //! One shard of one revision on its way from t1 to t3. It is staged once, in the coordinates of its log. Each of its
 //! targets gives the log a place of its own.
 
-use super::{Intent, Site, ending::Ending, hashes::Hashes, pacing::Pace, target::Target};
+use super::{ShardSpec, Site, ending::TargetOutcome, hashes::Hashes, pacing::Pace, target::Target};
 use crate::{
     capture::{Base, Contents, Marked, Size},
     commit::{Kept, RevisionKey},
@@ -36,7 +36,7 @@ pub(crate) struct StagingTime {
 
 /// The base of this shard, if the next shard is to share blocks with this one.
 #[derive(Debug)]
-struct Before {
+struct PreviousBase {
     /// Dropped once the shard is published.
     base: Mutex<Option<Arc<Base>>>,
     is_indexed: bool,
@@ -44,7 +44,7 @@ struct Before {
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    pub(super) intent: Intent,
+    pub(super) intent: ShardSpec,
     /// Nearest first.
     pub(super) targets: Vec<Target>,
     pub(super) hashes: Hashes,
@@ -53,7 +53,7 @@ pub(crate) struct Shard {
     /// The contents of the log; set once it is fully staged.
     contents: OnceLock<Contents>,
     /// The base of the shard, if the next one is to share blocks with it.
-    before: OnceLock<Before>,
+    before: OnceLock<PreviousBase>,
     /// The shard as a base in its nearest target, once it is published there.
     base: OnceLock<Arc<Base>>,
     /// Why the shard cannot be saved in any target. Single targets can fail in addition.
@@ -82,7 +82,7 @@ impl Shard {
     /// Makes a shard for at most `TARGETS_MAX` targets at `sites`, nearest first. `record`: the record from which another
     /// process can complete the shard, and the length of its segments. `phases`: the times known at t1.
     pub(crate) fn new(
-        intent: Intent,
+        intent: ShardSpec,
         sites: Vec<Site>,
         record: Option<(&mut RankRecord, u64)>,
         phases: PhaseRecord,
@@ -115,7 +115,7 @@ impl Shard {
         &self.targets[0].site
     }
 
-    fn endings(&self) -> impl Iterator<Item = &Ending> {
+    fn endings(&self) -> impl Iterator<Item = &TargetOutcome> {
         self.targets.iter().map(|target| &target.ending)
     }
 
@@ -152,7 +152,7 @@ impl Shard {
     /// The next shard will share blocks with this one, which shares blocks with `before`. `is_indexed`: it can be
     /// outlined.
     pub(crate) fn is_base(&self, before: Option<Arc<Base>>, is_indexed: bool) {
-        let _ = self.before.set(Before { base: Mutex::new(before), is_indexed });
+        let _ = self.before.set(PreviousBase { base: Mutex::new(before), is_indexed });
     }
 
     /// The base of the shard, until it is published.
@@ -200,11 +200,11 @@ impl Shard {
 
     /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's target.
     pub(crate) fn copy_for(&self, size: &Size, site: Site) -> Result<Arc<Shard>> {
-        let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
+        let ShardSpec { key, shards, shard, outputs, started, .. } = &self.intent;
         // This shard's outputs are synced before it is published.
         let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
         let size = Size::measured(size.blocks());
-        let intent = Intent { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
+        let intent = ShardSpec { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
         Shard::new(intent, vec![site], None, self.phases())
     }
 
@@ -260,7 +260,7 @@ impl Shard {
     /// Why the shard cannot be saved anywhere: the first failure, or that of the nearest target if all targets have
     /// failed. `None` if it can be saved.
     pub(crate) fn failure(&self) -> Option<&Error> {
-        let of_all = || self.endings().map(Ending::failure).collect::<Option<Vec<_>>>();
+        let of_all = || self.endings().map(TargetOutcome::failure).collect::<Option<Vec<_>>>();
         self.failure.get().or_else(|| of_all().map(|failures| failures[0]))
     }
 
@@ -278,7 +278,7 @@ impl Shard {
         self.failure_in(&self.targets[target].ending)
     }
 
-    pub(super) fn failure_in<'a>(&'a self, ending: &'a Ending) -> Option<&'a Error> {
+    pub(super) fn failure_in<'a>(&'a self, ending: &'a TargetOutcome) -> Option<&'a Error> {
         ending.failure().or_else(|| self.failure.get())
     }
 
@@ -403,7 +403,7 @@ impl Shard {
     /// memory beside the pool is short, nothing is sealed: the shard is still saved, but is lost if this process dies.
     pub(crate) fn seal(&self, contents: &Contents, staged: StagingTime) {
         let Some(record) = self.hashes.record() else { return };
-        let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
+        let ShardSpec { key, shards, shard, outputs, started, .. } = &self.intent;
         let phases = self.phases();
         // After a snapshot the program has already gone on.
         let now = || started.elapsed().as_nanos() as u64;
@@ -435,13 +435,13 @@ impl Shard {
 
     /// Waits for t3 in all targets, or for their failures. Returns the first failure, or the times of the nearest target.
     pub(crate) fn wait(&self) -> Result<PhaseRecord> {
-        let ended: Vec<_> = self.endings().map(Ending::wait).collect();
+        let ended: Vec<_> = self.endings().map(TargetOutcome::wait).collect();
         Ok(ended.into_iter().collect::<Result<Vec<_>>>()?[0])
     }
 
     /// The outcome of the shard, without waiting: `None` as long as a target has not ended.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
-        let ended: Option<Vec<_>> = self.endings().map(Ending::poll).collect();
+        let ended: Option<Vec<_>> = self.endings().map(TargetOutcome::poll).collect();
         ended.map(|ended| ended.into_iter().try_for_each(|ended| ended.map(drop)))
     }
 

@@ -1,6 +1,6 @@
 //! A target written by this rank: by its I/O threads, through the ledger of the portion.
 
-use super::{Site, ending::Ending, packed::Packed};
+use super::{Site, ending::TargetOutcome, packed::Packed};
 use crate::{
     capture::{Contents, Piece},
     commit::{Allocation, Described},
@@ -30,7 +30,7 @@ pub(super) struct Target {
     /// Bytes that were put in place without a write.
     in_place: AtomicU64,
     packed: Packed,
-    pub(super) ending: Ending,
+    pub(super) ending: TargetOutcome,
 }
 
 impl Target {

@@ -166,15 +166,15 @@ impl Node {
         let size = Size::of_items(vec![item.clone()], Annex::default());
         let sites = spaces.iter().map(|space| space.site(number, &size)).collect();
         let intent =
-            Intent { key: key(number), shards: 1, shard: 0, size, outputs: Vec::new(), started: Instant::now() };
+            ShardSpec { key: key(number), shards: 1, shard: 0, size, outputs: Vec::new(), started: Instant::now() };
         let record = Some((&mut self.record, CHUNK));
         let shard = Shard::new(intent, sites, record, PhaseRecord::default()).unwrap();
         let load = |(index, bytes): (usize, &[u8])| {
             let mut chunk = self.pool.take_now().expect("a chunk is free").unwrap();
             chunk.bytes_mut().copy_from_slice(bytes);
-            Load::new(chunk, shard.clone(), index as u64 * CHUNK, CHUNK).unwrap()
+            LogSegment::new(chunk, shard.clone(), index as u64 * CHUNK, CHUNK).unwrap()
         };
-        let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
+        let loads: Vec<LogSegment> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
         let contents = Contents { items: vec![item], blocks, shared: 0..0, is_outline: false, annex: Annex::default() };
         shard.seal(&contents, StagingTime::default());
         shard.note_staged(StagingTime::default(), contents);

@@ -4,7 +4,7 @@
 //! ranks that have not reached t2. One thread handles a small shard by itself: waking two threads takes longer than
 //! copying it.
 
-use super::{Following, Load, Shard, load::NEAREST};
+use super::{LogSegment, Shard, SnapshotFollower, load::NEAREST};
 use crate::{
     error::{Error, Result},
     ground::{Urgency, spawn},
@@ -34,12 +34,12 @@ struct Queues {
 #[derive(Debug)]
 enum Work {
     /// Writes the load to one of its targets.
-    Write(Arc<Load>, usize),
-    Hash(Arc<Load>),
+    Write(Arc<LogSegment>, usize),
+    Hash(Arc<LogSegment>),
     /// Hashes the load, and writes it to the nearest target.
-    Small(Arc<Load>),
+    Small(Arc<LogSegment>),
     /// Follows the snapshot of a shard, and passes on the parts that it has copied. The queues live as long.
-    Follow(Box<Following>, Queues),
+    Follow(Box<SnapshotFollower>, Queues),
     /// Commits the shard in one of its targets.
     Commit(Arc<Shard>, usize),
 }
@@ -61,7 +61,7 @@ impl IoThreads {
 
     /// Hashes `load`, and writes it unless it is already in place. Writing begins at once: it takes a device and hardly
     /// any processor.
-    pub(crate) fn carry(&self, load: Arc<Load>) {
+    pub(crate) fn carry(&self, load: Arc<LogSegment>) {
         self.queues.iter().for_each(|queues| queues.carry(load.clone()));
     }
 
@@ -72,7 +72,7 @@ impl IoThreads {
 
     /// Follows a snapshot and passes on the shard's parts as they are copied. A hashing thread does it, because it has
     /// nothing to hash before that.
-    pub(crate) fn follow(&self, following: Following) {
+    pub(crate) fn follow(&self, following: SnapshotFollower) {
         if let Some(queues) = &self.queues {
             let _ = queues.hashing.send(Work::Follow(Box::new(following), queues.clone()));
         }
@@ -80,7 +80,7 @@ impl IoThreads {
 }
 
 impl Queues {
-    fn carry(&self, load: Arc<Load>) {
+    fn carry(&self, load: Arc<LogSegment>) {
         let targets = &load.shard().targets;
         let is_for_one = load.shard().is_small() && !targets.is_empty();
         for (index, target) in targets.iter().enumerate() {
@@ -138,12 +138,12 @@ fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     }
 }
 
-fn write(load: Arc<Load>, target: usize, flush_every: Option<Duration>, urgency: &mut Urgency) {
+fn write(load: Arc<LogSegment>, target: usize, flush_every: Option<Duration>, urgency: &mut Urgency) {
     guard(|| load.write(target, flush_every), |error| load.shard().fail_target(target, error));
     give_back(load, target..target + 1, urgency);
 }
 
-fn hash(load: Arc<Load>, urgency: &mut Urgency) {
+fn hash(load: Arc<LogSegment>, urgency: &mut Urgency) {
     guard(|| load.hash(), |error| load.shard().fail(error));
     let targets = load.shard().targets.len();
     give_back(load, 0..targets, urgency);
@@ -157,7 +157,7 @@ fn guard(work: impl FnOnce(), fail: impl FnOnce(Error)) {
     }
 }
 
-fn follow(following: Following, queues: &Queues) {
+fn follow(following: SnapshotFollower, queues: &Queues) {
     let shard = following.shard.clone();
     let work = || following.follow(|load| queues.carry(load)).unwrap_or_else(|error| shard.fail(error));
     guard(work, |error| shard.fail(error));
@@ -165,7 +165,7 @@ fn follow(following: Following, queues: &Queues) {
 }
 
 /// Ends a part of each of `targets`, and drops the load.
-fn give_back(load: Arc<Load>, targets: Range<usize>, urgency: &mut Urgency) {
+fn give_back(load: Arc<LogSegment>, targets: Range<usize>, urgency: &mut Urgency) {
     let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);

@@ -1,7 +1,7 @@
 //! The facts that ranks exchange in the first all-reduce of a call. Its shape is the same for every call.
 
 use super::{
-    flag::{Alike, Flag},
+    flag::{EqualOnAllRanks, Flag},
     schedule::Facts,
 };
 use crate::{error::Result, group::Group};
@@ -16,13 +16,13 @@ pub(super) const LEVELS_MAX: usize = 9;
 #[repr(C)]
 pub(super) struct Agreement {
     /// The call that this rank makes; filled in by every call.
-    pub(super) call: Alike,
+    pub(super) call: EqualOnAllRanks,
     /// One entry for each level, the nearest first.
     pub(super) levels: [LevelFacts; LEVELS_MAX],
     /// The step that `due` was last called with.
-    pub(super) step: Alike,
+    pub(super) step: EqualOnAllRanks,
     /// The level that `wait_for` waits for, from 1; 0 in other calls.
-    pub(super) level: Alike,
+    pub(super) level: EqualOnAllRanks,
     /// The program on this rank does not know yet that the last checkpoint failed, if it did; filled in by every call.
     pub(super) untold: Flag,
     /// This rank could not prepare the call.
@@ -47,7 +47,7 @@ pub(super) struct Agreement {
 #[repr(C)]
 pub(super) struct LevelFacts {
     /// The number of the revision under way; 0 if there is none.
-    pub(super) under_way: Alike,
+    pub(super) under_way: EqualOnAllRanks,
     /// The revision under way has failed.
     pub(super) failed: Flag,
     /// The revision under way has not ended, and this call does not wait for it.
@@ -79,8 +79,8 @@ mod tests {
     fn the_highest_counts_and_what_differs_is_known() {
         let group = ThreadGroup::new(3);
         let told = |rank| Agreement {
-            call: Alike::of(2),
-            step: Alike::of(rank),
+            call: EqualOnAllRanks::of(2),
+            step: EqualOnAllRanks::of(rank),
             not_ready: Flag::from(rank == 1),
             chunk: [0, 9 - rank],
             ..Agreement::default()

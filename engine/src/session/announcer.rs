@@ -3,14 +3,14 @@
 use super::{
     diary::Diary,
     levels::Levels,
-    telling::{End, Telling, holders_of},
+    status_reporter::{End, StatusReporter, holders_of},
 };
 
 /// The writers of status and journal. Empty except on rank 0.
 #[derive(Default)]
 pub(super) struct Announcer {
     /// The status; present if the farthest level has a note.
-    pub(super) telling: Option<Telling>,
+    pub(super) telling: Option<StatusReporter>,
     /// The journal; present if the farthest level is a directory.
     pub(super) diary: Option<Diary>,
     /// Some levels are opened later; until then nothing is written.

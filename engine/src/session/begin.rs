@@ -6,16 +6,16 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
-    begun::{Begun, Feeds},
-    changed::{Changed, Changing, PlannedShard},
+    changed::{ChangeTracker, PlannedShard, StagingPlan},
     copying::swap_sizes,
     entry::{Arrival, Call},
-    flag::Alike,
+    flag::EqualOnAllRanks,
     level::{Level, LevelKind, lost_layout},
+    open_checkpoint::{Feeds, OpenCheckpoint},
     outputs::compare_outputs,
     ranks::Entered,
     reading::Reading,
-    shard_room::{RoomSought, ShardSizes},
+    shard_room::{RoomReport, ShardSizes},
     state::SessionState,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     error::{Error, Result},
     ground::{Instant, unix_ns},
     group::agree,
-    place::{Intent, Site},
+    place::{ShardSpec, Site},
     space::format::PhaseRecord,
     stage::Publisher,
 };
@@ -55,7 +55,7 @@ struct ShardPlan {
 /// Room for the shard, as this rank finds it alone.
 struct FoundRoom {
     pool: Result<()>,
-    levels: Vec<RoomSought>,
+    levels: Vec<RoomReport>,
 }
 
 /// The agreement of all ranks that this revision is saved.
@@ -168,7 +168,7 @@ impl SessionState {
     /// Looks for room in the pool and on each level that takes the revision. Local.
     fn seek_room(&mut self, state: &FoundState, plan: &ShardPlan) -> FoundRoom {
         if state.read.is_err() {
-            return FoundRoom { pool: Ok(()), levels: self.levels.iter().map(|_| RoomSought::NoTurn).collect() };
+            return FoundRoom { pool: Ok(()), levels: self.levels.iter().map(|_| RoomReport::NoTurn).collect() };
         }
         let pool = self.resources.find_pool(&state.size, &self.program.regions);
         let (number, to_all) = (self.epoch.next_number, self.program.due.to_all);
@@ -177,7 +177,7 @@ impl SessionState {
         let in_farther = farther.iter_mut().map(|level| {
             // The holder of a copy learns the sizes of its shards only after the agreement.
             let has_turn = !level.is_copy() && level.takes(number, to_all);
-            if has_turn { level.look_for_room(false, plan.farther(), &self.epoch) } else { RoomSought::NoTurn }
+            if has_turn { level.look_for_room(false, plan.farther(), &self.epoch) } else { RoomReport::NoTurn }
         });
         let levels = [in_nearest].into_iter().chain(in_farther).collect();
         FoundRoom { pool, levels }
@@ -189,13 +189,13 @@ impl SessionState {
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         levels.iter_mut().zip(&room.levels).for_each(|(facts, room)| *facts = room.facts());
         let mine = Agreement {
-            step: Alike::of(self.program.due.step),
+            step: EqualOnAllRanks::of(self.program.due.step),
             levels,
             not_ready: state.ready.is_err().into(),
             new_outputs: state.has_new_outputs.into(),
             anything: (!state.size.is_empty()).into(),
             chunk: self.resources.chunk_facts(),
-            early_batch_us: self.resources.changing.as_ref().map_or(0, Changing::early_batch_us),
+            early_batch_us: self.resources.changing.as_ref().map_or(0, ChangeTracker::early_batch_us),
             ..Agreement::default()
         };
         let (entry, told) = self.enter(arrival, mine)?;
@@ -253,7 +253,7 @@ impl SessionState {
     fn take_farther_room<'a>(
         &mut self,
         plan: &ShardPlan,
-        rooms: impl Iterator<Item = (RoomSought, &'a LevelFacts)>,
+        rooms: impl Iterator<Item = (RoomReport, &'a LevelFacts)>,
         entry: &Entered,
     ) -> Result<Feeds> {
         let (whole, to_all) = (&plan.elsewhere, self.program.due.to_all);
@@ -310,20 +310,20 @@ impl SessionState {
         let mut size = changes.as_ref().map_or(late.unwrap_or(state.size), |changes| changes.size.clone());
         let changing = self.resources.changing.as_mut();
         size.annex.saved_early = changing.and_then(|changing| changing.tell_saved_early(leads_to_early));
-        let changed = self.resources.changing.as_ref().map(Changing::outlines).map(|outlines| Changed {
+        let changed = self.resources.changing.as_ref().map(ChangeTracker::outlines).map(|outlines| StagingPlan {
             base,
             plan: changes,
             is_late,
             is_indexed: outlines && fills_later,
         });
         let (shards, shard) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
-        let intent = Intent { key, shards, shard, size, outputs: state.outputs, started };
+        let intent = ShardSpec { key, shards, shard, size, outputs: state.outputs, started };
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
         let staging = self
             .resources
             .fit_pool(chunk, key.number)
             .and_then(|()| self.resources.stage(intent, site?, phases, changed));
-        self.program.begun = Some(Begun { number: key.number, staging, feeds, compared });
+        self.program.begun = Some(OpenCheckpoint { number: key.number, staging, feeds, compared });
         key.number
     }
 

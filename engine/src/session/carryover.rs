@@ -1,6 +1,6 @@
 //! The remains of a session for its successor after a failure, and the facts about them that all ranks share.
 
-use super::{diary::Diary, locking::KeptLocks, telling::Past};
+use super::{diary::Diary, locking::KeptLocks, status_reporter::Past};
 use crate::{
     commit::RevisionKey,
     config::{self, Config},
@@ -15,7 +15,7 @@ const STARTED: &str = "MAINSTAY_RUN_REPLACES";
 
 /// The facts that a surviving rank brings along from before the failure.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Before {
+pub(super) struct SurvivorFacts {
     pub(super) rank: u32,
     pub(super) ranks: u32,
     /// The number of the lineage under which it saved.
@@ -38,7 +38,7 @@ pub(super) struct Before {
 /// The remains of a session for its successor. Empty unless the opening is a recovery.
 #[derive(Default)]
 pub(super) struct Carryover {
-    pub(super) before: Option<Before>,
+    pub(super) before: Option<SurvivorFacts>,
     /// Its locks, of all levels.
     pub(super) kept: KeptLocks,
     /// Rank 0: the status before the failure.
@@ -60,7 +60,7 @@ impl Carryover {
 
 /// The facts about the surviving ranks, known to all ranks. Empty unless the opening is a recovery.
 #[derive(Debug, Default)]
-pub(super) struct GoingOn {
+pub(super) struct RecoveryFacts {
     pub(super) recovering: Option<Recovery>,
     /// Whether any rank has locks from before. In an opening that failed, all ranks that knew of the job may have been
     /// lost.
@@ -75,14 +75,14 @@ pub(super) struct GoingOn {
     pub(super) untold: Vec<Recovery>,
 }
 
-impl GoingOn {
+impl RecoveryFacts {
     /// The state from which the job goes on, if `config` lets it go on after failures. A new rank 0 takes over the
     /// recoveries that the journal lacks. Collective.
-    pub(super) fn of(group: &dyn Group, config: &Config, carryover: &mut Carryover) -> Result<GoingOn> {
+    pub(super) fn of(group: &dyn Group, config: &Config, carryover: &mut Carryover) -> Result<RecoveryFacts> {
         if config.recovery == config::Recovery::Off {
-            return Ok(GoingOn::default());
+            return Ok(RecoveryFacts::default());
         }
-        let found = GoingOn::find(group, carryover, config.spares)?;
+        let found = RecoveryFacts::find(group, carryover, config.spares)?;
         if group.rank() == 0 && !found.untold.is_empty() {
             carryover.past.get_or_insert_default().since.clone_from(&found.untold);
         }
@@ -91,17 +91,17 @@ impl GoingOn {
 
     /// Finds out which ranks go on, and which are new. `spares` is the number of spares at the first opening.
     /// Collective.
-    fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<GoingOn> {
+    fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<RecoveryFacts> {
         let mine = (carryover.before, carryover.kept.has_any(), was_started());
-        let told: Vec<(Option<Before>, bool, bool)> = gather(group, &mine)?;
+        let told: Vec<(Option<SurvivorFacts>, bool, bool)> = gather(group, &mine)?;
         let has_locks = told.iter().any(|(_, is_locked, _)| *is_locked);
         let started = told.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
-        let told: Vec<Option<Before>> = told.into_iter().map(|(before, ..)| before).collect();
-        let before: Vec<Before> = told.iter().flatten().copied().collect();
-        let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
-            return Ok(GoingOn { spares_left: spares, has_locks, ..GoingOn::default() });
+        let told: Vec<Option<SurvivorFacts>> = told.into_iter().map(|(before, ..)| before).collect();
+        let before: Vec<SurvivorFacts> = told.iter().flatten().copied().collect();
+        let Some(SurvivorFacts { ranks: ranks_before, .. }) = before.first().copied() else {
+            return Ok(RecoveryFacts { spares_left: spares, has_locks, ..RecoveryFacts::default() });
         };
-        let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
+        let highest = |of: fn(&SurvivorFacts) -> u64| before.iter().map(of).max().unwrap_or(0);
         let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
         let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
         let recovering = Recovery {
@@ -119,7 +119,7 @@ impl GoingOn {
             step: Some(highest(|before| before.step)).filter(|step| *step > 0),
             ..Recovery::default()
         };
-        Ok(GoingOn {
+        Ok(RecoveryFacts {
             recovering: Some(recovering),
             has_locks,
             lineage: highest(|before| before.lineage),
@@ -139,7 +139,7 @@ fn was_started() -> bool {
 
 /// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank has kept them.
 /// `told` shows which ranks were there before. Collective.
-fn untold(group: &dyn Group, told: &[Option<Before>], carryover: &Carryover) -> Result<Vec<Recovery>> {
+fn untold(group: &dyn Group, told: &[Option<SurvivorFacts>], carryover: &Carryover) -> Result<Vec<Recovery>> {
     let Some(first) = told.iter().position(Option::is_some).filter(|first| *first > 0) else { return Ok(Vec::new()) };
     let since = carryover.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
     Ok(gather(group, &since.unwrap_or_default())?.swap_remove(first))

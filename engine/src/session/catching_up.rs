@@ -10,7 +10,7 @@ use super::{
     ranks::Entered,
     requests::Listener,
     state::SessionState,
-    telling::{Telling, whereabouts_of},
+    status_reporter::{StatusReporter, node_locations_of},
 };
 use crate::{config::DiskLost, error::Result, feed::Feeder, ground::threads_at_once, group::agree, remark::remark};
 
@@ -48,7 +48,7 @@ impl SessionState {
         let lost = Looked::check_all(group, &mut looked, config, disk_lost, known, later.note.as_ref())?;
         lost.iter().for_each(|what| remark(group.rank(), &format!("the job had gone on without it: {what}")));
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
-        let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
+        let node_locations = node_locations_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;
         let threads = threads_at_once(group.ranks_here());
         let feeders: Vec<Feeder> = agree(group, levels.iter().map(|_| Feeder::start(threads)).collect())?;
@@ -65,7 +65,8 @@ impl SessionState {
         let SessionState { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         let group = self.epoch.group.with(entry);
-        let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
+        let mut telling =
+            node_locations.map(|all| StatusReporter::start(group, &all, &self.levels)).transpose()?.flatten();
         if let (Some(telling), Some(past)) = (&mut telling, past) {
             telling.take_over(past);
         }

@@ -7,7 +7,7 @@
 use super::{
     attempt::Attempt,
     level::{Level, LevelKind},
-    speculative::{After, Early, Way, hindrance},
+    speculative::{Early, WaitForDurable, Way, hindrance},
 };
 use crate::{
     capture::{Base, BlockRun, ByHashes, Changes, Found, Plan, Region, Size, Written, audit, unseen_writer},
@@ -26,7 +26,7 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 /// How to stage a shard if the next one may share blocks with it.
-pub(super) struct Changed {
+pub(super) struct StagingPlan {
     pub(super) base: Option<Arc<Base>>,
     /// `None`: the shard is staged whole.
     pub(super) plan: Option<Plan>,
@@ -38,14 +38,14 @@ pub(super) struct Changed {
 
 /// The base for a shard that is compared as its bytes come, after t1. By default there is none.
 #[derive(Default)]
-pub(super) struct Compared {
+pub(super) struct LateBase {
     key: Option<RevisionKey>,
     pub(super) base: Arc<Base>,
 }
 
 /// Finds changes, and plans which blocks a shard shares with the base.
 #[derive(Debug)]
-pub(super) struct Changing {
+pub(super) struct ChangeTracker {
     way: Way,
     rank: usize,
     /// Whether the user promises that pages show all writes (`track = pages`).
@@ -121,10 +121,10 @@ impl RoomBeside {
     }
 }
 
-impl Changing {
+impl ChangeTracker {
     /// `None` if revisions are saved whole. `rank`: this rank, for a remark to the user if the system does not report
     /// written pages.
-    pub(super) fn new(config: &Config, rank: usize) -> Option<Changing> {
+    pub(super) fn new(config: &Config, rank: usize) -> Option<ChangeTracker> {
         if !config.capture.is_incremental() {
             return None;
         }
@@ -142,7 +142,7 @@ impl Changing {
                 }
             },
         };
-        let mut changing = Changing {
+        let mut changing = ChangeTracker {
             way: Arc::new(Mutex::new(way)),
             rank,
             trusts_pages: config.track == Track::Pages,
@@ -181,7 +181,7 @@ impl Changing {
     /// Starts early saving if the settings ask for it. `nearest`: the kind of the nearest level. A remark tells the
     /// user if early saving is impossible.
     pub(super) fn speculate(
-        changing: &mut Option<Changing>,
+        changing: &mut Option<ChangeTracker>,
         config: &Config,
         nearest: LevelKind,
         (rank, ranks): (usize, usize),
@@ -303,24 +303,24 @@ impl Changing {
 
     /// The base for a shard that begins on `level` and is compared as it comes. Call it at t1, once the revisions that
     /// stay until then are known. A damaged base is not used.
-    pub(super) fn compared(&mut self, level: &Level) -> Compared {
+    pub(super) fn compared(&mut self, level: &Level) -> LateBase {
         let complete = level.complete.first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete.key, self.base(level, complete.key, complete.layout)?)));
-        base.map_or_else(Compared::default, |(key, base)| Compared { key: Some(key), base })
+        base.map_or_else(LateBase::default, |(key, base)| LateBase { key: Some(key), base })
     }
 
     /// Plans `regions` at the end of a checkpoint that began as revision `number`, if the bytes are compared with
     /// `compared`. `None`: save everything. Other parameters as in `plan`.
     pub(super) fn plan_late(
         &mut self,
-        compared: &Compared,
+        compared: &LateBase,
         number: u64,
         regions: &[Region],
         whole: &Size,
         small_below: u64,
     ) -> Result<Option<Plan>> {
         self.distrust_pages();
-        let Compared { key, base } = compared;
+        let LateBase { key, base } = compared;
         let is_audited = self.is_audited(number);
         let mut way = lock(&self.way);
         let found = match key {
@@ -380,7 +380,7 @@ impl Changing {
         self.stopped = None;
         if let Some(early) = &self.early {
             let (shard, whole) = (shard.clone(), self.whole);
-            let after = level.current_ledgers().next().cloned().map(|ledger| After { shard, ledger, whole });
+            let after = level.current_ledgers().next().cloned().map(|ledger| WaitForDurable { shard, ledger, whole });
             early.begin_interval(after, regions);
         }
         (self.since, self.last, self.read) = (Some(shard.key()), Some(shard.clone()), None);

@@ -1,6 +1,8 @@
 //! One checkpoint, from t1 to t2. The I/O threads do the rest, until t3.
 
-use super::{agreement::Agreement, attempt::Attempt, begun::Begun, entry::Call, state::SessionState};
+use super::{
+    agreement::Agreement, attempt::Attempt, entry::Call, open_checkpoint::OpenCheckpoint, state::SessionState,
+};
 use crate::{
     capture::Size,
     commit::RevisionKey,
@@ -45,7 +47,7 @@ impl SessionState {
     /// Finishes the checkpoint that began, if there is one.
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
         let Some(begun) = self.program.begun.take() else { return ready.map(|()| 0) };
-        let Begun { number, mut staging, feeds, compared } = begun;
+        let OpenCheckpoint { number, mut staging, feeds, compared } = begun;
         let mut ready = ready;
         if let (Some(compared), Some(changing), Ok(staging), Ok(())) =
             (&compared, &mut self.resources.changing, &mut staging, &ready)
@@ -142,7 +144,7 @@ impl SessionState {
     /// dropped the checkpoint silently, they would take the revision for complete. On ranks that have finished the
     /// checkpoint this does nothing.
     pub(super) fn fail_unfinished(&mut self) {
-        if let Some(Begun { staging, feeds, .. }) = self.program.begun.take() {
+        if let Some(OpenCheckpoint { staging, feeds, .. }) = self.program.begun.take() {
             let why =
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
             let given_up = Error::argument("begin", why);

@@ -27,7 +27,7 @@ pub(super) struct Due {
     /// `every_steps` made a checkpoint due at `step`, and none has begun since.
     by_steps: bool,
     /// The restored revision has a known step, and `due` was not called since.
-    came_back: Option<CameBack>,
+    came_back: Option<RestoreSteps>,
     /// A request from outside or a signal asked for the next revision, so it goes to all levels: the job and its nodes'
     /// memory may be about to end. The same on all ranks.
     pub(super) to_all: bool,
@@ -50,16 +50,16 @@ pub(super) struct Tally {
 }
 
 /// The step of a restored revision, and the step of the program before the restore.
-struct CameBack {
+struct RestoreSteps {
     saved_at: u64,
     before: u64,
 }
 
-impl CameBack {
+impl RestoreSteps {
     /// The warning if the program, now at `step`, has not gone back to the step of the revision. The program may ask at
     /// some steps only, or again at the step of the revision itself.
     fn missed_by(&self, step: u64) -> Option<String> {
-        let CameBack { saved_at, before } = *self;
+        let RestoreSteps { saved_at, before } = *self;
         let how = match () {
             () if step < saved_at => format!("goes on at step {step}: its count of steps did not come back"),
             () if before > saved_at && step > before => {
@@ -185,7 +185,7 @@ impl Due {
         // A rank that took another's place may report for all at the end.
         self.tally = Tally { asked, found, begun };
         self.step_is_unknown = saved_at.is_some() && step == 0;
-        self.came_back = (step > 0).then_some(CameBack { saved_at: step, before });
+        self.came_back = (step > 0).then_some(RestoreSteps { saved_at: step, before });
         (self.step, self.last_saved_at, self.by_steps) = (step, step, false);
         Ok(())
     }

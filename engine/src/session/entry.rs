@@ -7,8 +7,8 @@
 use super::{
     agreement::{Agreement, LevelFacts},
     attempt::Attempt,
-    changed::Changing,
-    flag::Alike,
+    changed::ChangeTracker,
+    flag::EqualOnAllRanks,
     level::{Level, LevelKind},
     ranks::Entered,
     state::SessionState,
@@ -29,7 +29,7 @@ pub(super) struct Arrival {
 }
 
 /// The facts that the ranks have exchanged.
-pub(super) struct AllTold {
+pub(super) struct AgreedFacts {
     pub(super) all: Agreement,
     /// Whether the last revision has failed on the nearest level.
     pub(super) has_failed: bool,
@@ -104,7 +104,7 @@ impl SessionState {
             self.levels.iter_mut().for_each(Level::end_mending);
         }
         if call.writes_roots() {
-            self.resources.changing.iter_mut().for_each(Changing::forget_early);
+            self.resources.changing.iter_mut().for_each(ChangeTracker::forget_early);
         }
         self.progress()?;
         let previous = if call.settles() { self.levels.nearest_mut().settle() } else { Ok(()) };
@@ -112,11 +112,11 @@ impl SessionState {
     }
 
     /// Makes the first all-reduce of a call. An error is the same on all ranks, or one of the group. Collective.
-    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entered, AllTold)> {
+    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entered, AgreedFacts)> {
         let Arrival { call, previous } = arrival;
         let waits_asleep = self.epoch.group.wait_asleep().into();
         let untold = (!self.program.knows_failure).into();
-        let mut mine = Agreement { call: Alike::of(call as u64), waits_asleep, untold, ..mine };
+        let mut mine = Agreement { call: EqualOnAllRanks::of(call as u64), waits_asleep, untold, ..mine };
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
             let LevelFacts { under_way, failed, busy, .. } = level.facts();
             let busy = (busy.is_set() || facts.busy.is_set()).into();
@@ -143,7 +143,7 @@ impl SessionState {
         self.levels.note_joint(rank);
         if !call.settles() {
             self.tell();
-            return Ok((entry, AllTold { all, has_failed: false, previous: Ok(()) }));
+            return Ok((entry, AgreedFacts { all, has_failed: false, previous: Ok(()) }));
         }
         self.levels.keep_for_feeding(None);
         let nearest = self.levels.nearest_mut();
@@ -164,13 +164,13 @@ impl SessionState {
             self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
         }
         self.tell();
-        Ok((entry, AllTold { all, has_failed, previous }))
+        Ok((entry, AgreedFacts { all, has_failed, previous }))
     }
 
     /// Meets the other ranks in a call that has arrived, before it enters. This all-reduce shows only whether all make
     /// the same call. Collective.
     pub(super) fn meet(&mut self, call: Call) -> Result<Entered> {
-        let mine = Agreement { call: Alike::of(call as u64), ..Agreement::default() };
+        let mine = Agreement { call: EqualOnAllRanks::of(call as u64), ..Agreement::default() };
         let (_, entry) = self.epoch.group.meet(mine)?;
         entry.ok_or_else(|| self.tell_apart(call))
     }
@@ -199,7 +199,7 @@ impl SessionState {
         self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         self.finish_copies(call, only)?;
-        let level = Alike::of(only.map_or(0, |kind| 1 + kind as u64));
+        let level = EqualOnAllRanks::of(only.map_or(0, |kind| 1 + kind as u64));
         let (entry, told) =
             self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
@@ -229,7 +229,7 @@ impl SessionState {
 }
 
 /// Refuses ranks that have different revisions under way: they would give up the only complete one.
-fn same_revision(under_way: Alike) -> Result<()> {
+fn same_revision(under_way: EqualOnAllRanks) -> Result<()> {
     if under_way.is_so() {
         return Ok(());
     }
@@ -239,7 +239,7 @@ fn same_revision(under_way: Alike) -> Result<()> {
 }
 
 /// Refuses ranks that wait for different levels: some would take a level for complete that is not.
-fn same_level(level: Alike) -> Result<()> {
+fn same_level(level: EqualOnAllRanks) -> Result<()> {
     if level.is_so() {
         return Ok(());
     }
@@ -269,7 +269,7 @@ fn ranks_by_call(names: &[String]) -> String {
     calls.iter().zip(verbs).map(text).collect::<Vec<_>>().join(", ")
 }
 
-impl AllTold {
+impl AgreedFacts {
     /// The outcome of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }

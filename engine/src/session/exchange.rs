@@ -3,11 +3,11 @@
 //! Invariant: all ranks agree on the sender and the receiver of each shard.
 
 use super::{
-    brought::ShardParts,
     copies::{
         ArrivingReplica, CopyWord, Letter, PartsToCome, Post, announce, announce_parts, out_of_turn, room_for, word,
     },
     levels::Levels,
+    shard_transfers::ShardParts,
 };
 use crate::{
     commit::{Complete, Kept},
@@ -21,10 +21,10 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A shard, and its portion.
-pub(super) type Lying = (Portion, Arc<Kept>);
+pub(super) type StoredShard = (Portion, Arc<Kept>);
 
 /// A shard that a rank needs, whole or in part, and the sender.
-pub(super) struct Want {
+pub(super) struct ShardRequest {
     pub(super) to: usize,
     pub(super) shard: usize,
     /// `None`: the whole shard.
@@ -36,10 +36,10 @@ pub(super) struct Want {
 }
 
 /// A shard, or parts of it, as this rank got it.
-pub(super) enum Came {
+pub(super) enum ReceivedShard {
     /// The shard is on this rank, on that level.
     Here(usize),
-    Whole(Lying),
+    Whole(StoredShard),
     Parts(Box<ShardParts>),
 }
 
@@ -93,12 +93,12 @@ impl Arriving {
         Ok(expected.into_iter().map(Letter::Piece).collect())
     }
 
-    fn came(self, location: usize) -> Result<Came> {
+    fn came(self, location: usize) -> Result<ReceivedShard> {
         let came = match self {
-            Arriving::Whole(held) => held.published().map(Came::Whole),
-            Arriving::Parts(parts) => parts
-                .came()
-                .map(|(portion, entry, blocks)| Came::Parts(Box::new(ShardParts { location, portion, entry, blocks }))),
+            Arriving::Whole(held) => held.published().map(ReceivedShard::Whole),
+            Arriving::Parts(parts) => parts.came().map(|(portion, entry, blocks)| {
+                ReceivedShard::Parts(Box::new(ShardParts { location, portion, entry, blocks }))
+            }),
         };
         came.map_err(damage_that_came)
     }
@@ -114,7 +114,7 @@ fn damage_that_came(error: Error) -> Error {
 }
 
 /// The portion of this rank on `level` with its shard of `candidate`.
-pub(super) fn here(levels: &Levels, level: usize, shard: usize, candidate: &Complete) -> Result<Lying> {
+pub(super) fn here(levels: &Levels, level: usize, shard: usize, candidate: &Complete) -> Result<StoredShard> {
     let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
     levels.at(level).stored(shard as u32, candidate).ok_or_else(gone)
 }
@@ -126,15 +126,15 @@ pub(super) fn exchange<'w>(
     post: &mut Post,
     levels: &Levels,
     candidate: &Complete,
-    wants: &'w [Want],
-) -> Result<Vec<(&'w Want, Result<Came>)>> {
+    wants: &'w [ShardRequest],
+) -> Result<Vec<(&'w ShardRequest, Result<ReceivedShard>)>> {
     let (rank, threads) = (group.rank(), threads_at_once(group.ranks_here()));
     let mut came = Vec::new();
-    let mut queues: BTreeMap<usize, Vec<(&Want, Arriving)>> = BTreeMap::new();
+    let mut queues: BTreeMap<usize, Vec<(&ShardRequest, Arriving)>> = BTreeMap::new();
     for want in wants {
-        let &Want { to, shard, level, from, .. } = want;
+        let &ShardRequest { to, shard, level, from, .. } = want;
         match (from == rank, to == rank) {
-            (true, true) => came.push((want, Ok(Came::Here(level)))),
+            (true, true) => came.push((want, Ok(ReceivedShard::Here(level)))),
             (true, false) => send(group, post, levels, candidate, want)?,
             (false, true) => {
                 post.expect(from);
@@ -177,8 +177,8 @@ pub(super) fn exchange<'w>(
 }
 
 /// Starts to send a shard on this rank, or parts of it, to another rank.
-fn send(group: &dyn Group, post: &mut Post, levels: &Levels, candidate: &Complete, want: &Want) -> Result<()> {
-    let &Want { to, shard, level, .. } = want;
+fn send(group: &dyn Group, post: &mut Post, levels: &Levels, candidate: &Complete, want: &ShardRequest) -> Result<()> {
+    let &ShardRequest { to, shard, level, .. } = want;
     let found = here(levels, level, shard, candidate);
     let announced = found.and_then(|(portion, kept)| match &want.items {
         Some(items) => {

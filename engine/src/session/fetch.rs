@@ -4,12 +4,12 @@
 //! Invariants: all ranks choose the same senders; a rank reads no data that it has not verified itself.
 
 use super::{
-    brought::{SharedShard, WantedShards},
     chosen::Chosen,
     copies::Post,
     damage::{Attempted, Damage, Unreadable},
-    exchange::{Came, Lying, Want, exchange, here},
+    exchange::{ReceivedShard, ShardRequest, StoredShard, exchange, here},
     levels::Levels,
+    shard_transfers::{SharedShard, WantedShards},
 };
 use crate::{
     commit::Complete,
@@ -133,7 +133,7 @@ impl Search {
     /// The sender for each of `wants`: a rank, the shard that it wants, and the items (`None`: the whole shard). Only
     /// locations on the nearest level with the shard count. A rank with the shard needs no sender. Otherwise the rank that
     /// was asked for the least so far sends it, so the ranks share the work. An error if a shard has no location left.
-    fn senders(&self, wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>) -> Result<Vec<Want>> {
+    fn senders(&self, wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>) -> Result<Vec<ShardRequest>> {
         let mut asked = BTreeMap::<usize, u64>::new();
         let mut found = Vec::with_capacity(wants.len());
         for (to, shard, items) in wants {
@@ -148,7 +148,7 @@ impl Search {
                 let bytes = items.as_ref().map_or(1, |items| items.iter().map(WantedItem::bytes).sum());
                 *asked.entry(from).or_default() += bytes;
             }
-            found.push(Want { to, shard, items, location, level, from });
+            found.push(ShardRequest { to, shard, items, location, level, from });
         }
         Ok(found)
     }
@@ -247,7 +247,7 @@ impl Search {
         post: &mut Post,
         levels: &Levels,
         mut wanted: BTreeSet<u32>,
-    ) -> Attempted<Vec<Lying>> {
+    ) -> Attempted<Vec<StoredShard>> {
         let (mut brought, mut damage) = (Vec::new(), Damage::default());
         loop {
             let of_rank =
@@ -267,14 +267,14 @@ impl Search {
             let wants = self.senders(wants.into_iter().map(|(to, shard)| (to, shard, None)).collect())?;
             for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
                 let whole = came.and_then(|came| match came {
-                    Came::Here(level) => {
+                    ReceivedShard::Here(level) => {
                         let (portion, kept) = here(levels, level, want.shard, &self.candidate)?;
                         pour(&portion, &portion.read_manifest(&kept.entry)?, &|_, _| ())?;
                         Ok((portion, kept))
                     }
                     // A shard from another rank was verified as it came.
-                    Came::Whole(lying) => Ok(lying),
-                    Came::Parts(_) => {
+                    ReceivedShard::Whole(lying) => Ok(lying),
+                    ReceivedShard::Parts(_) => {
                         Err(Error::Internal { what: "parts of a shard that was wanted whole".to_owned() })
                     }
                 });
@@ -305,19 +305,19 @@ impl Search {
         let wants = self.senders(wants)?;
         for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
             let came = came.and_then(|came| match came {
-                Came::Here(level) if level != self.home || want.items.is_some() => {
-                    here(levels, level, want.shard, &self.candidate).map(Came::Whole)
+                ReceivedShard::Here(level) if level != self.home || want.items.is_some() => {
+                    here(levels, level, want.shard, &self.candidate).map(ReceivedShard::Whole)
                 }
                 came => Ok(came),
             });
             let home = levels.at_mut(self.home);
             match came {
-                Ok(Came::Parts(parts)) => {
+                Ok(ReceivedShard::Parts(parts)) => {
                     home.arrivals.parts.push(*parts);
                     continue;
                 }
-                Ok(Came::Whole(lying)) => home.arrivals.fetched.push(lying),
-                Ok(Came::Here(_)) => {}
+                Ok(ReceivedShard::Whole(lying)) => home.arrivals.fetched.push(lying),
+                Ok(ReceivedShard::Here(_)) => {}
                 Err(error) => {
                     told.push((want.shard, want.location, Unreadable::in_place(error)));
                     continue;
@@ -330,7 +330,7 @@ impl Search {
     }
 
     /// The portion of a shard that this rank reports.
-    fn here(&self, levels: &Levels, shard: usize) -> Result<Lying> {
+    fn here(&self, levels: &Levels, shard: usize) -> Result<StoredShard> {
         let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
         here(levels, self.location(shard).ok_or_else(gone)?.level, shard, &self.candidate)
     }
@@ -350,7 +350,7 @@ impl Search {
     /// Collective.
     pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, damage: &mut Damage) -> Result<bool> {
         let level = levels.at(self.home);
-        let whole = |(portion, kept): &Lying| {
+        let whole = |(portion, kept): &StoredShard| {
             let shard = kept.entry.shard as usize;
             let best = || self.left(shard).next().map_or(0, |(number, _)| number);
             let location = self.got.get(&shard).copied().unwrap_or_else(best);

@@ -23,12 +23,12 @@ impl From<bool> for Flag {
 /// complement. The latter belongs to the lowest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub(super) struct Alike([u64; 2]);
+pub(super) struct EqualOnAllRanks([u64; 2]);
 
-impl Alike {
+impl EqualOnAllRanks {
     /// The value of this rank alone, before the all-reduce.
-    pub(super) fn of(value: u64) -> Alike {
-        Alike([value, !value])
+    pub(super) fn of(value: u64) -> EqualOnAllRanks {
+        EqualOnAllRanks([value, !value])
     }
 
     pub(super) fn highest(self) -> u64 {
@@ -44,8 +44,8 @@ impl Alike {
     }
 }
 
-impl Default for Alike {
-    fn default() -> Alike {
-        Alike::of(0)
+impl Default for EqualOnAllRanks {
+    fn default() -> EqualOnAllRanks {
+        EqualOnAllRanks::of(0)
     }
 }

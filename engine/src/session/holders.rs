@@ -18,7 +18,7 @@ use crate::{
 
 /// The result for the copies on ranks that should hold none from now on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Handed {
+pub struct HandoverCounts {
     /// Number of shard copies that other ranks hold from the next revision on.
     pub left: u64,
     /// Number of shard copies that stay, because the other ranks are on fewer nodes than a shard has copies.
@@ -26,7 +26,7 @@ pub struct Handed {
 }
 
 impl SessionState {
-    pub(super) fn hold_copies(&mut self, holds: bool) -> Result<Handed> {
+    pub(super) fn hold_copies(&mut self, holds: bool) -> Result<HandoverCounts> {
         let call = Call::HoldCopies;
         let entry = self.wait_in(call)?;
         self.copy_passed_over(&entry, call)?;
@@ -45,11 +45,11 @@ impl SessionState {
     }
 
     /// Collective.
-    fn choose_holders(&mut self, entry: &Entered) -> Result<Handed> {
+    fn choose_holders(&mut self, entry: &Entered) -> Result<HandoverCounts> {
         let (group, lineage) = (self.epoch.group.with(entry), self.epoch.lineage);
         let holds = self.program.holds_copies;
         let hold = gather(group, &holds)?;
-        let (mut handed, mut has_changed) = (Handed::default(), false);
+        let (mut handed, mut has_changed) = (HandoverCounts::default(), false);
         for family in self.levels.families() {
             let (first, level) = (family.start, self.levels.at(family.start));
             let before: Vec<Vec<usize>> =

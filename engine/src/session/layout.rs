@@ -3,7 +3,7 @@
 use super::{
     changed::{PlannedShard, RoomBeside},
     epoch::{Epoch, same_id},
-    level::{Current, Level, LevelKind, Mends, Writers},
+    level::{CurrentLayout, LayoutRepair, Level, LevelKind, Writers},
     need::told_of_all,
     places,
     ranks::Entered,
@@ -36,7 +36,7 @@ impl Level {
         if self.files.mends.is_none() {
             self.check_memory(group, &arrangement.blocks)?;
         }
-        if let Some(Mends { layout_number, layout_id }) = self.files.mends {
+        if let Some(LayoutRepair { layout_number, layout_id }) = self.files.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
         }
         let Arrangement { layout_id, layout_number, .. } = arrangement;
@@ -93,7 +93,7 @@ impl Level {
             self.files.made = Some(layout_id);
         }
         // If the layout was mended, this rank's existing portions stay as they are.
-        self.files.current.get_or_insert(Current { layout_id, ledgers });
+        self.files.current.get_or_insert(CurrentLayout { layout_id, ledgers });
         self.files.layouts.extend(layout);
         self.files.outgrown.clear();
         Ok(())
@@ -399,7 +399,7 @@ impl Level {
 
     /// Goes on in the layout `left`, because no larger one can be made. It is still valid, and has room for smaller
     /// shards.
-    pub(super) fn return_to(&mut self, left: Current) {
+    pub(super) fn return_to(&mut self, left: CurrentLayout) {
         let of = |portion: &Portion| (portion.layout_id(), portion.rank());
         let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
         self.files.others.retain(|other| !own.contains(&of(other.portion())));

@@ -6,12 +6,12 @@
 use super::{
     agreement::LevelFacts,
     attempt::Attempt,
-    brought::{ShardParts, SharedShard, ToldShards, WantedShards},
     domain::Domain,
     failing::FailureStreak,
-    flag::Alike,
+    flag::EqualOnAllRanks,
     holds::Holds,
     record::Record,
+    shard_transfers::{ShardParts, SharedShard, ToldShards, WantedShards},
 };
 pub use crate::space::LevelKind;
 use crate::{
@@ -61,10 +61,10 @@ pub(super) struct Level {
 
 /// The layouts of a level, and their damage.
 pub(super) struct Files {
-    pub(super) current: Option<Current>,
+    pub(super) current: Option<CurrentLayout>,
     /// The current layout, while ranks of lost nodes lack their portions in it; the same on all ranks. Those ranks have
     /// no current layout until their portions are made.
-    pub(super) mends: Option<Mends>,
+    pub(super) mends: Option<LayoutRepair>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
     /// Read-only portions: those of older layouts, and those of ranks that are not here.
@@ -150,7 +150,7 @@ pub(super) struct Arrivals {
 
 /// The layout for new revisions.
 #[derive(Clone)]
-pub(super) struct Current {
+pub(super) struct CurrentLayout {
     pub(super) layout_id: [u8; 16],
     /// Ledgers of the portions that this rank writes, in the order of their shards.
     pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
@@ -158,7 +158,7 @@ pub(super) struct Current {
 
 /// A layout that gets new portions for those on lost nodes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mends {
+pub(super) struct LayoutRepair {
     pub(super) layout_number: u64,
     pub(super) layout_id: [u8; 16],
 }
@@ -227,7 +227,7 @@ impl Level {
                 (matches!(ended, Some(Err(_))), ended.is_none())
             }
         };
-        let under_way = Alike::of(self.under_way());
+        let under_way = EqualOnAllRanks::of(self.under_way());
         LevelFacts { under_way, failed: failed.into(), busy: busy.into(), ..LevelFacts::default() }
     }
 

@@ -3,12 +3,12 @@
 use super::{
     agreement::LEVELS_MAX,
     announcer::Announcer,
-    carryover::{Carryover, GoingOn},
+    carryover::{Carryover, RecoveryFacts},
     copies::Post,
+    deferred_levels::LaterLevels,
     diary::Diary,
     due::{Due, SignalFlag},
     epoch::{Epoch, next_lineage, same_id},
-    later::LaterLevels,
     level::{Level, LevelKind},
     level_plan::{LevelPlan, Origin},
     levels::Levels,
@@ -22,7 +22,7 @@ use super::{
     resources::Resources,
     schedule::Schedule,
     state::SessionState,
-    telling::{Telling, whereabouts_of},
+    status_reporter::{StatusReporter, node_locations_of},
 };
 use crate::{
     capture::Outputs,
@@ -121,7 +121,7 @@ impl SessionState {
     ) -> Result<Open> {
         agree(group, config.check())?;
         check_alike(group, &config)?;
-        let going_on = GoingOn::of(group, &config, carryover)?;
+        let going_on = RecoveryFacts::of(group, &config, carryover)?;
         let begun = Instant::now();
         agree(group, check_plans(&plans))?;
         let (looked, open) = look_at_levels(group, &plans, note.as_ref(), &config, &going_on, carryover)?;
@@ -129,22 +129,23 @@ impl SessionState {
         let (lineage, next_number) = next_numbers(group, &looked, note.as_ref(), &going_on)?;
 
         let farthest = plans[plans.len() - 1].device.clone();
-        let (mut whereabouts, mut later) = (None, None);
+        let (mut node_locations, mut later) = (None, None);
         if open == plans.len() {
-            whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
+            node_locations =
+                node_locations_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
             let (from, note) = (open, note.take());
             later = Some(LaterLevels { plans, from, note, carryover: carryover.for_later_levels() });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
-        let telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
+        let telling = node_locations.map(|all| StatusReporter::start(group, &all, &levels)).transpose()?.flatten();
         let mut announcer = Announcer { telling, diary: None, waits: later.is_some() };
         if let (Some(telling), Some(past)) = (&mut announcer.telling, carryover.past.clone()) {
             telling.take_over(past);
         }
 
-        let mut resources = Resources::find(group, &config, &levels, pool, policy, lineage)?;
+        let mut resources = Resources::new(group, &config, &levels, pool, policy, lineage)?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let listener = later.as_ref().map_or_else(|| Listener::begin(group.rank(), &*farthest, lineage), |_| None);
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
@@ -156,7 +157,7 @@ impl SessionState {
             // Nothing can be restored, so a checkpoint comes next.
             resources.begin_pool(&program.regions);
         }
-        let GoingOn { mut recovering, spares_left, .. } = going_on;
+        let RecoveryFacts { mut recovering, spares_left, .. } = going_on;
         if let Some(recovering) = &mut recovering {
             // Ranks from before the failure replace this by a longer time.
             recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
@@ -184,7 +185,7 @@ fn look_at_levels(
     plans: &[LevelPlan],
     note: Option<&NoteFile>,
     config: &Config,
-    going_on: &GoingOn,
+    going_on: &RecoveryFacts,
     carryover: &mut Carryover,
 ) -> Result<(Vec<Looked>, usize)> {
     let holds = !carryover.holds_none;
@@ -224,7 +225,7 @@ fn next_numbers(
     group: &dyn Group,
     looked: &[Looked],
     note: Option<&NoteFile>,
-    going_on: &GoingOn,
+    going_on: &RecoveryFacts,
 ) -> Result<(Lineage, u64)> {
     let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
     let noted = note.map_or(0, NoteFile::lineage);

@@ -1,7 +1,7 @@
 //! Restores the output files of a revision: the ranks find out which rank has which file, and truncate them.
 
 use crate::{
-    capture::{Cuts, Looked, Missing, Outputs, named_twice, not_cut},
+    capture::{Cuts, FileMatch, Missing, Outputs, named_twice, not_cut},
     error::{Error, Result},
     group::{Group, agree, gather},
     remark::remark,
@@ -48,7 +48,7 @@ pub(super) fn find_outputs(group: &dyn Group, outputs: &Outputs, known: Known) -
         Known::OfAll(all) => all,
         Known::OfThisRank(own) => {
             let looked = agree(group, outputs.find(&mut found.cuts, &own, true))?;
-            let is_lacking = |index: &usize| looked.get(index) != Some(&Looked::Found);
+            let is_lacking = |index: &usize| looked.get(index) != Some(&FileMatch::Found);
             let lacking: Vec<OutputLength> =
                 (0..own.len()).filter(is_lacking).map(|index| own[index].clone()).collect();
             let mut lacks = [u64::from(!lacking.is_empty())];
@@ -75,13 +75,14 @@ pub(super) fn cut_outputs(group: &dyn Group, outputs: &Outputs, found: &Found, r
 }
 
 /// The files of `all` that no rank has found.
-fn missing(all: Vec<OutputLength>, looked: Vec<BTreeMap<usize, Looked>>) -> Vec<Missing> {
+fn missing(all: Vec<OutputLength>, looked: Vec<BTreeMap<usize, FileMatch>>) -> Vec<Missing> {
     let of = |index: usize| looked.iter().filter_map(move |looked| looked.get(&index));
-    let lacking = all.into_iter().enumerate().filter(|(index, _)| !of(*index).any(|looked| *looked == Looked::Found));
+    let lacking =
+        all.into_iter().enumerate().filter(|(index, _)| !of(*index).any(|looked| *looked == FileMatch::Found));
     let alike = |index| {
         of(index).find_map(|looked| match looked {
-            Looked::Alike(path) => Some(path.clone()),
-            Looked::Found => None,
+            FileMatch::Alike(path) => Some(path.clone()),
+            FileMatch::Found => None,
         })
     };
     lacking.map(|(index, length)| Missing { alike: alike(index), length }).collect()

@@ -1,6 +1,8 @@
 //! The state that the program declared: the data to save, the times to save, and the data that it asked to read.
 
-use super::{begun::Begun, chosen::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
+use super::{
+    chosen::PassedOver, due::Due, open_checkpoint::OpenCheckpoint, reading::Reading, shards::Shards, tracing::Tracing,
+};
 use crate::{
     capture::{Globals, Notes, Outputs, OwnMemory, Region, Regions, SavedHeap},
     config::Config,
@@ -16,7 +18,7 @@ use std::{
 
 pub(super) struct Program {
     /// The checkpoint between t1 and t2, if any.
-    pub(super) begun: Option<Begun>,
+    pub(super) begun: Option<OpenCheckpoint>,
     /// Whether the last checkpoint failed, and its own call reported the error on this rank.
     pub(super) knows_failure: bool,
     pub(super) regions: Regions,
@@ -174,7 +176,7 @@ impl Program {
     /// Bytes written so far to the stream `name` of the checkpoint that has begun.
     pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
         match &self.begun {
-            Some(Begun { staging, .. }) => {
+            Some(OpenCheckpoint { staging, .. }) => {
                 staging.as_ref().map(|staging| staging.stream_bytes(name)).map_err(Error::clone)
             }
             None => Err(Error::argument("written_bytes", "no checkpoint has begun; call begin first, on all ranks")),

@@ -1,7 +1,7 @@
 //! Calls with which the program lets Mainstay work between its steps.
 
 use super::{
-    changed::Changing,
+    changed::ChangeTracker,
     program::Program,
     speculative::{Early, Speculation},
     state::SessionState,
@@ -60,6 +60,6 @@ impl SessionState {
     }
 }
 
-pub(super) fn early(changing: &mut Option<Changing>) -> Option<&mut Early> {
+pub(super) fn early(changing: &mut Option<ChangeTracker>) -> Option<&mut Early> {
     changing.as_mut()?.early.as_mut()
 }

@@ -5,7 +5,7 @@
 //! regions stay protected.
 
 use super::{
-    carryover::{Before, Carryover},
+    carryover::{Carryover, SurvivorFacts},
     epoch::Epoch,
     level::Level,
     level_plan::Origin,
@@ -13,7 +13,7 @@ use super::{
     open::Refused,
     program::Program,
     state::SessionState,
-    telling::Telling,
+    status_reporter::StatusReporter,
 };
 use crate::{
     config::{self, Config},
@@ -97,7 +97,7 @@ impl SessionState {
         let begun = Instant::now();
         let SessionState { mut program, resources, epoch, mut announcer, mut levels, mut later, origin, .. } = self;
         let regroup_ns = regroup.as_nanos() as u64;
-        let before = Some(Before {
+        let before = Some(SurvivorFacts {
             rank: epoch.group.rank() as u32,
             ranks: epoch.group.size() as u32,
             lineage: epoch.lineage.number,
@@ -116,7 +116,7 @@ impl SessionState {
         let Epoch { post, group: failed, .. } = epoch;
         failed.end(post);
         drop((resources, failed));
-        let (told, mut diary) = (announcer.telling.take().map(Telling::end), announcer.diary.take());
+        let (told, mut diary) = (announcer.telling.take().map(StatusReporter::end), announcer.diary.take());
         let (past, unwritten) = told.map_or_else(Default::default, |(past, unwritten)| (Some(past), unwritten));
         let past = past.or(later.as_mut().and_then(|later| later.carryover.past.take()));
         if let Some(diary) = &mut diary {

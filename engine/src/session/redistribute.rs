@@ -4,13 +4,13 @@
 //! Invariant: nothing is filled before every rank knows the source of all its bytes.
 
 use super::{
-    brought::{OwnShard, SharedShard, ToldShards, WantedShards},
     damage::{Attempted, Damage, Intact, agree_on_errors, intact},
     level::Level,
     outputs::{Known, cut_outputs, find_outputs},
     program::Program,
     reading::Reading,
-    restore::Back,
+    restore::RestoredExtras,
+    shard_transfers::{OwnShard, SharedShard, ToldShards, WantedShards},
 };
 use crate::{
     commit::{Complete, Kept},
@@ -37,7 +37,7 @@ impl Level {
         group: &dyn Group,
         program: &mut Program,
         candidate: &Complete,
-    ) -> Attempted<Back> {
+    ) -> Attempted<RestoredExtras> {
         let told = lock(&self.arrivals.told).take();
         // The missing shards have come; the ranks exchanged the contents in the first attempt.
         let told = match told {
@@ -107,7 +107,7 @@ impl Level {
         }
         cut_outputs(group, outputs, &found, candidate.key.number)?;
         let back = back(&sharing, own);
-        Ok(Back { seen: portions, ..back })
+        Ok(RestoredExtras { seen: portions, ..back })
     }
 
     /// Fails if the program's own variables, or its heap, would go to another number of ranks.
@@ -271,16 +271,16 @@ fn contents(
     Ok(united(gather(group, &mine)?)?.into_iter().collect())
 }
 
-fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
+fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> RestoredExtras {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-        return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), seen: BTreeMap::new() };
+        return RestoredExtras { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), seen: BTreeMap::new() };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    Back { notes, reading, seen: BTreeMap::new() }
+    RestoredExtras { notes, reading, seen: BTreeMap::new() }
 }
 
 /// The parts of all ranks, united. If any rank found damage: all damage.

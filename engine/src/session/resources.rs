@@ -4,18 +4,18 @@
 //! is the next thing to expect.
 
 use super::{
-    changed::{Changed, Changing},
+    changed::{ChangeTracker, StagingPlan},
     level::{Level, LevelKind},
     levels::Levels,
 };
 use crate::{
-    capture::{Late, Region, Regions, Size, is_of_heap},
+    capture::{Region, Regions, Size, StreamDeduplicator, is_of_heap},
     config::{Config, Stage, Track},
     error::{Error, Result},
     feed::{Feeder, Source},
     ground::{lock, threads_at_once},
     group::{Group, agree},
-    place::{Intent, IoThreads, Shard, Site},
+    place::{IoThreads, Shard, ShardSpec, Site},
     pool::{Pool, RankRecord},
     salvage::complete_dead,
     space::{
@@ -41,7 +41,7 @@ pub(super) struct Resources {
     pub(super) policy: Policy,
     pub(super) touching: Touching,
     /// Tracks the changes since the last revision. `None` if every checkpoint saves everything.
-    pub(super) changing: Option<Changing>,
+    pub(super) changing: Option<ChangeTracker>,
     /// `None` unless the session takes snapshots.
     pub(super) snapshots: Option<Arc<Mutex<Snapshots>>>,
     /// The layouts with portions that `touching` has received.
@@ -51,7 +51,7 @@ pub(super) struct Resources {
 impl Resources {
     /// The resources of a new session: threads for its `levels`, the node's `pool` with a record of this rank, and the
     /// trackers that `config` asks for. Collective.
-    pub(super) fn find(
+    pub(super) fn new(
         group: &dyn Group,
         config: &Config,
         levels: &Levels,
@@ -66,8 +66,8 @@ impl Resources {
         let recorded = pool.as_ref().map(|pool| RankRecord::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().location.device, lineage));
         let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
-        let mut changing = Changing::new(config, group.rank());
-        Changing::speculate(&mut changing, config, levels.nearest().location.kind, (group.rank(), group.size()));
+        let mut changing = ChangeTracker::new(config, group.rank());
+        ChangeTracker::speculate(&mut changing, config, levels.nearest().location.kind, (group.rank(), group.size()));
         let snapshots = config.capture.is_snapshot().then(|| {
             let (is_tracked, trusts) = (config.capture.is_incremental(), config.track == Track::Pages);
             Arc::new(Mutex::new(Snapshots::new(config.snapshot_bytes, is_tracked, trusts, group.rank())))
@@ -203,10 +203,10 @@ impl Resources {
     /// this one.
     pub(super) fn stage(
         &mut self,
-        intent: Intent,
+        intent: ShardSpec,
         site: Site,
         phases: PhaseRecord,
-        changed: Option<Changed>,
+        changed: Option<StagingPlan>,
     ) -> Result<Staging> {
         let in_portion = self.policy.is_in_portion();
         let record = self.record.as_mut().map(|record| {
@@ -214,9 +214,9 @@ impl Resources {
             (record, bytes)
         });
         let shard = Shard::new(intent, vec![site], record, phases)?;
-        let (plan, late) = changed.map_or((None, None), |Changed { base, plan, is_late, is_indexed }| {
+        let (plan, late) = changed.map_or((None, None), |StagingPlan { base, plan, is_late, is_indexed }| {
             shard.is_base(base.clone().filter(|_| plan.is_some() || is_late), is_indexed);
-            (plan, base.filter(|_| is_late).map(Late::new))
+            (plan, base.filter(|_| is_late).map(StreamDeduplicator::new))
         });
         Staging::new(shard, self.policy, plan, late, self.snapshots.clone())
     }

@@ -44,7 +44,7 @@ pub struct Restored {
 }
 
 /// The results of a restore besides regions and output files.
-pub(super) struct Back {
+pub(super) struct RestoredExtras {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
     /// Shards of a redistributed revision that this rank sees or has received.
@@ -54,7 +54,7 @@ pub(super) struct Back {
 /// The outcome of the attempts on the revisions that were found.
 struct Attempts {
     found: Choices,
-    came: Option<(Chosen, Back)>,
+    came: Option<(Chosen, RestoredExtras)>,
     skipped: Damage,
 }
 
@@ -257,7 +257,7 @@ fn is_of_revision(error: &Error) -> bool {
 
 impl Levels {
     /// The step at which `chosen` was saved, if rank `rank` sees a shard of it; 0: unknown.
-    fn step_of(&self, chosen: &Chosen, back: &Back, rank: usize) -> u64 {
+    fn step_of(&self, chosen: &Chosen, back: &RestoredExtras, rank: usize) -> u64 {
         let own = self.at(chosen.level).shard(rank as u32, &chosen.complete);
         let shared = back.seen.values().map(|(_, entry)| entry.phases.step);
         shared.chain(own.map(|(_, kept)| kept.entry.phases.step)).max().unwrap_or(0)
@@ -266,7 +266,7 @@ impl Levels {
 
 impl Level {
     /// Restores `candidate`. The result is damage of any ranks, or an error that is the same on all. Collective.
-    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Attempted<Back> {
+    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Attempted<RestoredExtras> {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
         }
@@ -305,7 +305,7 @@ impl Level {
         let manifest = manifest?;
         let notes = manifest.annex.notes.clone();
         let reading = Reading::of(candidate.key.number, portion, manifest);
-        Ok(Back { notes, reading, seen: BTreeMap::new() })
+        Ok(RestoredExtras { notes, reading, seen: BTreeMap::new() })
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the

@@ -19,7 +19,7 @@ const STEPS: &str = "mainstay_steps";
 
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stepped {
+pub enum StepOutcome {
     /// The step was done.
     Done,
     /// There is no such step: the program has ended.
@@ -27,12 +27,12 @@ pub enum Stepped {
 }
 
 /// An error of a program that runs in steps.
-pub trait Failing: From<Error> {
+pub trait StepError: From<Error> {
     /// Whether the cause may be a failed rank.
     fn is_of_group(&self) -> bool;
 }
 
-impl Failing for Error {
+impl StepError for Error {
     fn is_of_group(&self) -> bool {
         self.kind() == ErrorKind::GroupFailed
     }
@@ -49,11 +49,11 @@ impl Failing for Error {
 /// `session` is the front end's form of the session. A failed checkpoint causes a remark, and the program goes on; if
 /// it was the last one, its error is returned. An error of `layout` or `step` ends the run and is returned. This
 /// includes a group error if the remaining ranks cannot go on. Collective: all ranks end at the same step.
-pub fn run<S: AsMut<Session>, E: Failing>(
+pub fn run<S: AsMut<Session>, E: StepError>(
     session: &mut S,
     mut layout: impl FnMut(&mut S) -> std::result::Result<(), E>,
     mut brought_back: impl FnMut(&mut S, Option<&Restored>),
-    mut step: impl FnMut(&mut S, u64) -> std::result::Result<Stepped, E>,
+    mut step: impl FnMut(&mut S, u64) -> std::result::Result<StepOutcome, E>,
 ) -> std::result::Result<u64, E> {
     let mut again = false;
     let went = loop {
@@ -70,7 +70,7 @@ pub fn run<S: AsMut<Session>, E: Failing>(
             loop {
                 let stepped = step(session, done)?;
                 session.as_mut().check()?;
-                if stepped == Stepped::Over {
+                if stepped == StepOutcome::Over {
                     break;
                 }
                 done += 1;
@@ -116,7 +116,7 @@ fn save(session: &mut Session) -> Result<Result<()>> {
 /// Lays the program out, `again` after a failure, and restores the newest complete revision. Returns the step counter
 /// and the result of the restore.
 #[allow(unsafe_code)]
-fn begin<S: AsMut<Session>, E: Failing>(
+fn begin<S: AsMut<Session>, E: StepError>(
     session: &mut S,
     layout: &mut impl FnMut(&mut S) -> std::result::Result<(), E>,
     again: bool,

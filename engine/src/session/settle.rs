@@ -5,7 +5,7 @@ use super::{
     attempt::Attempt,
     entry::Call,
     epoch::Epoch,
-    flag::Alike,
+    flag::EqualOnAllRanks,
     level::{Level, LevelKind, lost_layout},
     levels::Levels,
     places,
@@ -15,7 +15,7 @@ use super::{
     resources::Resources,
     shard_room::ShardSizes,
     state::SessionState,
-    telling::End,
+    status_reporter::End,
 };
 use crate::{
     commit::{Complete, Ledger, RevisionKey},
@@ -325,7 +325,7 @@ impl Level {
             return;
         }
         self.feeding.under_feed = None;
-        if told.under_way == Alike::default() && !told.failed.is_set() {
+        if told.under_way == EqualOnAllRanks::default() && !told.failed.is_set() {
             return;
         }
         let mine = self.settle();

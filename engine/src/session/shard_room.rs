@@ -57,7 +57,7 @@ pub(super) struct Room {
 }
 
 /// A rank's report on a level at t1.
-pub(super) enum RoomSought {
+pub(super) enum RoomReport {
     /// The revision does not go there.
     NoTurn,
     /// The previous revision is still being written there. The report stays so even if that ends at this moment.
@@ -65,24 +65,24 @@ pub(super) enum RoomSought {
     Found(Room),
 }
 
-impl RoomSought {
+impl RoomReport {
     /// Turns the room into an error if there is no `pool`.
-    pub(super) fn with(self, pool: &Result<()>) -> RoomSought {
+    pub(super) fn with(self, pool: &Result<()>) -> RoomReport {
         match self {
-            RoomSought::Found(room) => RoomSought::Found(Room { found: pool.clone().and(room.found), ..room }),
+            RoomReport::Found(room) => RoomReport::Found(Room { found: pool.clone().and(room.found), ..room }),
             other => other,
         }
     }
 
     pub(super) fn found(self) -> Option<Room> {
-        if let RoomSought::Found(room) = self { Some(room) } else { None }
+        if let RoomReport::Found(room) = self { Some(room) } else { None }
     }
 
     pub(super) fn facts(&self) -> LevelFacts {
         match self {
-            RoomSought::NoTurn => LevelFacts::default(),
-            RoomSought::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
-            RoomSought::Found(room) => room.facts(),
+            RoomReport::NoTurn => LevelFacts::default(),
+            RoomReport::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
+            RoomReport::Found(room) => room.facts(),
         }
     }
 }
@@ -114,14 +114,14 @@ fn told_of_all(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
 
 impl Level {
     /// Room for shards of these `sizes`, unless a revision is still being written here. Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomSought {
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomReport {
         if !is_nearest && self.facts().busy.is_set() {
-            return RoomSought::Busy;
+            return RoomReport::Busy;
         }
         // This revision is complete if the other ranks' parts are durable too. The all-reduce shows that.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        RoomSought::Found(Room {
+        RoomReport::Found(Room {
             found: self.allocate(sizes, &complete, self.grows()),
             holds: self.changed_holds(epoch),
         })
@@ -192,7 +192,7 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entered,
-        look: RoomSought,
+        look: RoomReport,
         told: &LevelFacts,
         sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
@@ -209,11 +209,11 @@ impl Level {
         let found = match look {
             // The room was found beside a revision that is not complete after all.
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
-            RoomSought::Found(room) => {
+            RoomReport::Found(room) => {
                 let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
                 self.agree_on_room(epoch, entry, room, told, sizes, &again)
             }
-            RoomSought::NoTurn | RoomSought::Busy => Err(lost_layout()),
+            RoomReport::NoTurn | RoomReport::Busy => Err(lost_layout()),
         };
         self.or_note(found)
     }

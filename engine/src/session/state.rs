@@ -1,8 +1,8 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that need several of them.
 
 use super::{
-    announcer::Announcer, changed::Changing, epoch::Epoch, later::LaterLevels, level_plan::Origin, levels::Levels,
-    program::Program, ranks::Entered, report::Report, resources::Resources,
+    announcer::Announcer, changed::ChangeTracker, deferred_levels::LaterLevels, epoch::Epoch, level_plan::Origin,
+    levels::Levels, program::Program, ranks::Entered, report::Report, resources::Resources,
 };
 use crate::{
     capture::{Allocated, OwnMemory, Region, SavedHeap, check_name, note_of_program},
@@ -154,7 +154,7 @@ impl SessionState {
         Profile {
             node: self.epoch.node,
             stage: config.stage.code(),
-            found_by: self.resources.changing.as_ref().map(Changing::found_by).unwrap_or_default(),
+            found_by: self.resources.changing.as_ref().map(ChangeTracker::found_by).unwrap_or_default(),
             keep: u16::try_from(config.keep).ok(),
             pool_bytes: pool.map_or(0, Pool::wanted_bytes),
             pool_bound: pool.map_or(PoolBound::default(), |pool| pool.bound()),

@@ -6,7 +6,7 @@ use super::{
     due::{Due, SignalFlag},
     entry::Call,
     epoch::Epoch,
-    flag::Alike,
+    flag::EqualOnAllRanks,
     level::Level,
     program::Program,
     progress::early,
@@ -82,8 +82,10 @@ impl SessionState {
         meeting.is_deaf = due.signal.as_ref().is_some_and(SignalFlag::is_replaced).into();
         let ready = self.program.ready();
         let not_ready = ready.is_err().into();
-        let (entry, told) =
-            self.enter(arrival, Agreement { meeting, step: Alike::of(step), not_ready, ..Agreement::default() })?;
+        let (entry, told) = self.enter(
+            arrival,
+            Agreement { meeting, step: EqualOnAllRanks::of(step), not_ready, ..Agreement::default() },
+        )?;
         if told.all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| false));
         }
@@ -173,7 +175,7 @@ impl SessionState {
 
 impl Due {
     /// Refuses ranks at different steps: together they would save a mixture.
-    pub(super) fn same_steps(&mut self, step: Alike) -> Result<()> {
+    pub(super) fn same_steps(&mut self, step: EqualOnAllRanks) -> Result<()> {
         if step.is_so() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The waiting bytes of a shard that is compared with an older revision as it comes.
 
 use crate::{
-    capture::{HandedOver, Late},
+    capture::{InputPiece, StreamDeduplicator},
     space::format::BLOCK,
 };
 use std::collections::BTreeMap;
@@ -14,20 +14,20 @@ pub(super) const WAITING_BYTES_MAX: usize = 1 << 20;
 /// The staging state of a shard that is compared as it comes.
 #[derive(Debug)]
 pub(super) struct Comparing {
-    pub(super) late: Late,
+    pub(super) late: StreamDeduplicator,
     /// By the number of its item, the bytes at the end of each stream that wait for the rest of their block.
     pub(super) tails: BTreeMap<usize, Tail>,
     pub(super) waiting_bytes: usize,
     pub(super) aside: Vec<u8>,
     /// The contents of `aside`, one after the other, with their lengths.
-    pub(super) held: Vec<(HandedOver, usize)>,
+    pub(super) held: Vec<(InputPiece, usize)>,
 }
 
 /// Adjacent bytes of a stream without a whole block among them.
 #[derive(Debug)]
 pub(super) struct Tail {
     /// Their start, as of the last piece.
-    pub(super) handed: HandedOver,
+    pub(super) handed: InputPiece,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl Tail {
 }
 
 impl Comparing {
-    pub(super) fn new(late: Late) -> Comparing {
+    pub(super) fn new(late: StreamDeduplicator) -> Comparing {
         Comparing { late, tails: BTreeMap::new(), waiting_bytes: 0, aside: Vec::new(), held: Vec::new() }
     }
 }

@@ -2,7 +2,7 @@
 //! a library that dumps a process does. Only the block at the end of the log is kept, to be hashed once it is full.
 
 use crate::{
-    capture::HandedOver,
+    capture::InputPiece,
     error::Result,
     place::Shard,
     space::{
@@ -30,7 +30,7 @@ impl Direct {
     }
 
     /// The offset that a piece will have.
-    pub(super) fn place(&self, handed: &HandedOver) -> u64 {
+    pub(super) fn place(&self, handed: &InputPiece) -> u64 {
         self.end.next_multiple_of(handed.alignment)
     }
 

@@ -1,7 +1,7 @@
 //! Gathers pieces in a buffer until it is full.
 
 use super::{buffer::Buffer, later::Later, source::Source};
-use crate::{capture::HandedOver, space::format::BLOCK};
+use crate::{capture::InputPiece, space::format::BLOCK};
 
 /// A buffer and its contents so far. The bytes get their place in the log only when the buffer leaves.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Gather {
 /// Bytes of one piece, gathered in the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gathered {
-    pub(super) handed: HandedOver,
+    pub(super) handed: InputPiece,
     /// Distance of these bytes from the start of the piece.
     pub(super) from: u64,
     pub(super) bytes: u64,
@@ -26,7 +26,7 @@ impl Gather {
     /// bytes. Needs a buffer. With `later`, leaves the copying to a snapshot, if it can do that.
     pub(super) fn add(
         &mut self,
-        handed: &HandedOver,
+        handed: &InputPiece,
         from: usize,
         source: Source<'_>,
         alignment: u64,

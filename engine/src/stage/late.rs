@@ -11,7 +11,7 @@ use super::{
     staging::{Staging, StagingTools},
 };
 use crate::{
-    capture::{Contents, HandedOver, Part},
+    capture::{Contents, InputPiece, Part},
     error::{Error, Result},
     space::format::{BLOCK, BLOCK_BYTES, Extent},
 };
@@ -22,7 +22,7 @@ impl Staging {
         &mut self,
         tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
-        handed: HandedOver,
+        handed: InputPiece,
         bytes: &[u8],
     ) -> Result<()> {
         let (item, offset) = handed.place();
@@ -86,7 +86,7 @@ impl Staging {
         &mut self,
         tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
-        handed: HandedOver,
+        handed: InputPiece,
         bytes: &[u8],
     ) -> Result<()> {
         let mut done = 0;
@@ -117,7 +117,7 @@ impl Staging {
         &mut self,
         tools: &mut StagingTools<'_>,
         comparing: &mut Comparing,
-        handed: HandedOver,
+        handed: InputPiece,
         blocks: &[u8],
     ) -> Result<()> {
         let offset = handed.place().1;
@@ -142,7 +142,7 @@ impl Staging {
     fn put_changed(
         &mut self,
         tools: &mut StagingTools<'_>,
-        handed: HandedOver,
+        handed: InputPiece,
         blocks: &[u8],
         from: usize,
     ) -> Result<()> {
@@ -153,7 +153,7 @@ impl Staging {
     }
 
     /// Stages zeros in the gap of a stream; whole blocks of them are not stored.
-    pub(super) fn put_gap(&mut self, tools: &mut StagingTools<'_>, handed: HandedOver, bytes: u64) -> Result<()> {
+    pub(super) fn put_gap(&mut self, tools: &mut StagingTools<'_>, handed: InputPiece, bytes: u64) -> Result<()> {
         let (begins, zeros) = (handed.place().1, [0; BLOCK]);
         let (block, end) = (begins.next_multiple_of(BLOCK_BYTES), (begins + bytes) / BLOCK_BYTES * BLOCK_BYTES);
         let (head, tail) = if block < end && self.log.can_lead(&handed) {

@@ -6,7 +6,7 @@ use crate::{
     capture::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer, unseen_writer},
     error::Result,
     ground::Instant,
-    place::{Awaited, Load, Shard},
+    place::{LogSegment, PendingSegment, Shard},
     pool::Pool,
     remark::Remark,
     space::format::CopiedBy,
@@ -44,7 +44,7 @@ pub(super) struct Later {
     bytes: u64,
     /// Their value when the last buffer left.
     left_bytes: u64,
-    awaited: Vec<Awaited>,
+    awaited: Vec<PendingSegment>,
 }
 
 impl Later {
@@ -71,8 +71,10 @@ impl Later {
             return Some(buffer);
         }
         self.awaited.push(match (buffer, pool) {
-            (Buffer::Chunk(chunk), _) => Awaited::in_chunk(chunk, at, bytes, self.bytes),
-            (Buffer::Blocks(mapped), Some(pool)) => Awaited::in_place(mapped, pool.clone(), at, bytes, self.bytes),
+            (Buffer::Chunk(chunk), _) => PendingSegment::in_chunk(chunk, at, bytes, self.bytes),
+            (Buffer::Blocks(mapped), Some(pool)) => {
+                PendingSegment::in_place(mapped, pool.clone(), at, bytes, self.bytes)
+            }
             (buffer, _) => return Some(buffer),
         });
         None
@@ -83,7 +85,7 @@ impl Later {
     }
 
     /// The buffers that wait for the snapshot.
-    pub(super) fn into_awaited(self) -> Vec<Awaited> {
+    pub(super) fn into_awaited(self) -> Vec<PendingSegment> {
         self.awaited
     }
 
@@ -92,7 +94,7 @@ impl Later {
     pub(super) fn copy_now(
         &mut self,
         shard: &Arc<Shard>,
-        mut carry: impl FnMut(Arc<Load>) -> Result<()>,
+        mut carry: impl FnMut(Arc<LogSegment>) -> Result<()>,
     ) -> Result<()> {
         mem::take(&mut self.transfers).iter().for_each(Transfer::copy_now);
         self.regions.clear();
@@ -110,7 +112,7 @@ impl Later {
         let taken: Vec<Transfer> = taken.into_iter().map(|(transfer, _)| transfer).collect();
         if !taken.is_empty() {
             // These are copied in no fixed order.
-            self.awaited.iter_mut().for_each(Awaited::await_end);
+            self.awaited.iter_mut().for_each(PendingSegment::await_end);
         }
         taken
     }
@@ -124,7 +126,7 @@ impl Later {
         self.transfers.retain(|_| !is_one(kept.next()));
         self.regions.retain(|of| !regions.contains(of));
         // Their bytes are not counted as copied, so no buffer is known to be full before the end.
-        self.awaited.iter_mut().for_each(Awaited::await_end);
+        self.awaited.iter_mut().for_each(PendingSegment::await_end);
     }
 }
 
@@ -215,7 +217,7 @@ impl Snapshots {
         &mut self,
         later: &mut Later,
         shard: &Arc<Shard>,
-        carry: impl FnMut(Arc<Load>) -> Result<()>,
+        carry: impl FnMut(Arc<LogSegment>) -> Result<()>,
     ) -> Result<()> {
         let (begun, bytes) = (Instant::now(), later.bytes);
         let carried = later.copy_now(shard, carry);

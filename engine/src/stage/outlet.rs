@@ -5,7 +5,7 @@ use crate::{
     capture::Contents,
     error::Result,
     ground::Instant,
-    place::{IoThreads, Load, Shard, StagingTime},
+    place::{IoThreads, LogSegment, Shard, StagingTime},
     space::Aligned,
 };
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) enum FullBuffer {
     /// The first `bytes` bytes of a rank's own buffer, which belong at `at`.
     Own { buffer: Aligned, bytes: u64, at: u64 },
     /// A chunk of the node's pool.
-    Load(Arc<Load>),
+    LogSegment(Arc<LogSegment>),
 }
 
 /// Takes the log of a shard while it is staged. A failure is noted in the shard, or in one of its targets: an error
@@ -36,7 +36,7 @@ impl<'a> Outlet<'a> {
     pub(super) fn take(&self, shard: &Shard, full: FullBuffer) -> Result<Option<Aligned>> {
         match full {
             FullBuffer::Own { buffer, bytes, at } => shard.carry(at, &buffer[..bytes as usize]).map(|()| Some(buffer)),
-            FullBuffer::Load(load) => {
+            FullBuffer::LogSegment(load) => {
                 self.threads.carry(load);
                 Ok(None)
             }

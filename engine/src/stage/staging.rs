@@ -10,10 +10,10 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Contents, HandedOver, Late, Log, Part, PartPlace, Plan, Region, Snapshot},
+    capture::{Contents, InputPiece, Log, Part, PartPlace, Plan, Region, Snapshot, StreamDeduplicator},
     error::{Error, Result},
     ground::{Instant, lock},
-    place::{Following, Load, Shard, StagingTime},
+    place::{LogSegment, Shard, SnapshotFollower, StagingTime},
     pool::Pool,
     space::{
         Aligned,
@@ -92,7 +92,7 @@ impl Staging {
         shard: Arc<Shard>,
         policy: Policy,
         plan: Option<Plan>,
-        late: Option<Late>,
+        late: Option<StreamDeduplicator>,
         snapshots: Option<Arc<Mutex<Snapshots>>>,
     ) -> Result<Staging> {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
@@ -170,7 +170,7 @@ impl Staging {
                 let (shard, staged, awaited) = (shard.clone(), *staged, later.into_awaited());
                 shard.note_gone_on();
                 shard.note_resumed(staged_at.elapsed());
-                threads.follow(Following { shard, snapshot, awaited, contents, staged });
+                threads.follow(SnapshotFollower { shard, snapshot, awaited, contents, staged });
             }
             _ => tools.outlet.end(&self.shard, contents, self.staged),
         }
@@ -251,7 +251,7 @@ impl Staging {
     /// Copies the bytes left for a snapshot; from here on everything is copied as it is staged.
     fn copy_later(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
         let (Some(mut later), Some(snapshots)) = (self.later.take(), &self.snapshots) else { return Ok(()) };
-        let carry = |load| tools.outlet.take(&self.shard, FullBuffer::Load(load)).map(drop);
+        let carry = |load| tools.outlet.take(&self.shard, FullBuffer::LogSegment(load)).map(drop);
         lock(snapshots).copy_now(&mut later, &self.shard, carry)
     }
 
@@ -317,7 +317,7 @@ impl Staging {
         &mut self,
         tools: &mut StagingTools<'_>,
         region: &Region,
-        handed: &HandedOver,
+        handed: &InputPiece,
         (plan, parts): (&Plan, &[Part]),
         mut comparing: Option<&mut Comparing>,
     ) -> Result<()> {
@@ -361,7 +361,7 @@ impl Staging {
         Ok(())
     }
 
-    fn put(&mut self, tools: &mut StagingTools<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
+    fn put(&mut self, tools: &mut StagingTools<'_>, handed: &InputPiece, source: Source<'_>) -> Result<()> {
         self.timed(iter::once(source.len() as u64), |own| own.stage_bytes(tools, handed, source))
     }
 
@@ -378,7 +378,7 @@ impl Staging {
     pub(super) fn stage_bytes(
         &mut self,
         tools: &mut StagingTools<'_>,
-        handed: &HandedOver,
+        handed: &InputPiece,
         source: Source<'_>,
     ) -> Result<()> {
         if let Some(error) = self.shard.failure() {
@@ -406,7 +406,7 @@ impl Staging {
     }
 
     /// Writes whole blocks from the program's memory. Bytes that share a block with others are gathered instead.
-    fn write_through(&mut self, handed: &HandedOver, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, handed: &InputPiece, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
@@ -420,7 +420,7 @@ impl Staging {
     fn gather(
         &mut self,
         tools: &mut StagingTools<'_>,
-        handed: &HandedOver,
+        handed: &InputPiece,
         from: usize,
         source: Source<'_>,
     ) -> Result<()> {
@@ -506,11 +506,13 @@ impl Staging {
         };
         let Some(buffer) = buffer else { return Ok(()) };
         let full = match buffer {
-            Buffer::Chunk(chunk) => FullBuffer::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
+            Buffer::Chunk(chunk) => {
+                FullBuffer::LogSegment(Arc::new(LogSegment::new(chunk, self.shard.clone(), at, bytes)?))
+            }
             Buffer::Own(buffer) => FullBuffer::Own { buffer, bytes, at },
             Buffer::Blocks(mapped) => {
                 let pool = tools.pool.cloned().ok_or_else(no_node)?;
-                FullBuffer::Load(Arc::new(Load::in_place(mapped, pool, self.shard.clone(), at, bytes)))
+                FullBuffer::LogSegment(Arc::new(LogSegment::in_place(mapped, pool, self.shard.clone(), at, bytes)))
             }
         };
         let again = tools.outlet.take(&self.shard, full)?;

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, ErrorKind},
     feed::{copy_published, size_of},
     ground::Instant,
-    place::{Intent, Shard, TakenOver},
+    place::{Shard, ShardSpec, TakenOver},
     reader::Reader,
 };
 use std::sync::{
@@ -110,6 +110,6 @@ fn empty_copy(
     let (size, phases) = (size_of(manifest.clone()), survey.entry().phases);
     let taken_over = TakenOver { phases, reads_shared: !layout.is_sure(shard) };
     let site = layout.site(device, shard, &size, shares)?.taking_over(taken_over);
-    let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started: Instant::now() };
+    let intent = ShardSpec { key, shards, shard, size, outputs: Vec::new(), started: Instant::now() };
     Shard::new(intent, vec![site], None, phases)
 }

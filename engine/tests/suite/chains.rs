@@ -101,9 +101,9 @@ fn the_first_wait_removes_all_that_are_not_kept() {
 
 /// A disk on which syncs of files fail while the flag is set.
 #[derive(Debug, Default)]
-struct Failing(AtomicBool);
+struct StepError(AtomicBool);
 
-impl Between for Failing {
+impl Between for StepError {
     fn sync(&self, file: &dyn File) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(io::Error::from_raw_os_error(libc::EIO)) } else { file.sync() }
     }
@@ -114,7 +114,7 @@ fn a_checkpoint_that_fails_removes_nothing() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let (space, close) = (folder.path(), |session: Session| session.close().unwrap());
     chain(space, &small(), &[2], close);
-    let device = Arc::new(Watched::new(Disk::existing(space), Failing::default()));
+    let device = Arc::new(Watched::new(Disk::existing(space), StepError::default()));
     let mut session = Session::open_on(Box::new(Solo), device.clone(), small()).unwrap();
     let mut step = vec![0; 10_000];
     session.protect(bytes_region("step", &mut step)).unwrap();

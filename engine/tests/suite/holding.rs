@@ -36,9 +36,9 @@ thread_local! {
 }
 
 #[derive(Debug)]
-struct Failing;
+struct StepError;
 
-impl Failing {
+impl StepError {
     /// Ends the thread and all that the rank has: only the start of the thread catches this.
     fn operation(&self) {
         match FAILS_AFTER.get() {
@@ -51,7 +51,7 @@ impl Failing {
     }
 }
 
-impl Between for Failing {
+impl Between for StepError {
     fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
         self.operation();
         disk.list()
@@ -98,7 +98,7 @@ struct Job {
 impl Job {
     fn open(&self, group: Box<dyn Group>, node: &[TempDir]) -> Session {
         let device =
-            |folder: &TempDir| Arc::new(Watched::new(Disk::make(folder.path()).unwrap(), Failing)) as Arc<dyn Device>;
+            |folder: &TempDir| Arc::new(Watched::new(Disk::make(folder.path()).unwrap(), StepError)) as Arc<dyn Device>;
         let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: 1, copies, former: Vec::new() };
         let plans = vec![
             plan(self.kind, device(&node[0]), 1, vec![device(&node[1])]),

@@ -2,7 +2,7 @@
 
 use crate::support::{between::Watched, gate::Gate, run};
 use mainstay_engine::{
-    Config, Error, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, Stepped, WhenBusy,
+    Config, Error, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, StepOutcome, WhenBusy,
     device::Disk,
     group::{Solo, ThreadGroup},
 };
@@ -78,7 +78,8 @@ fn job_in_steps() {
                 let space = &space;
                 scope.spawn(move || {
                     let mut own = Own(Session::open(Box::new(group), space, config.clone()).unwrap());
-                    let step = |_: &mut Own, number| Ok(if number == end { Stepped::Over } else { Stepped::Done });
+                    let step =
+                        |_: &mut Own, number| Ok(if number == end { StepOutcome::Over } else { StepOutcome::Done });
                     mainstay_engine::run(&mut own, |_: &mut Own| Ok::<(), Error>(()), |_: &mut Own, _| {}, step)
                         .unwrap();
                     own.0.close().unwrap();

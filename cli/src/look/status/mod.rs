@@ -56,7 +56,7 @@ fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> io::Result<
 
 fn exit(standing: &Standing) -> Exit {
     match (standing.alarms.is_empty(), standing.survey.damage.is_empty() && standing.unseen.is_empty()) {
-        (false, _) => Exit::Failing,
+        (false, _) => Exit::StepError,
         (true, false) => Exit::Lost,
         (true, true) => Exit::Good,
     }

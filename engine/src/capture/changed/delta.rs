@@ -6,7 +6,7 @@
 use super::{
     Base, BlockRun,
     block_runs::{add, runs_of, set_of, stored},
-    fewer::too_many,
+    limit_parts::too_many,
     region_plan::{more_blocks, once, runs},
     vacate::vacate,
 };

@@ -3,7 +3,7 @@
 
 use super::{
     BlockRun,
-    fewer::{shortest_blocks, too_many},
+    limit_parts::{shortest_blocks, too_many},
     vacate::{emptiest, segment_of},
 };
 use crate::space::{BlockSet, free::Blocks};

@@ -16,16 +16,16 @@ const OLDER: u64 = 1 << 62;
 
 /// The shared blocks of a shard so far.
 #[derive(Debug)]
-pub(crate) struct Late {
+pub(crate) struct StreamDeduplicator {
     /// The default base if there is no older revision; zeros are found all the same.
     base: Arc<Base>,
     /// For each block of the base, whether it is shared.
     taken: Vec<bool>,
 }
 
-impl Late {
-    pub(crate) fn new(base: Arc<Base>) -> Late {
-        Late { taken: vec![false; base.blocks() as usize], base }
+impl StreamDeduplicator {
+    pub(crate) fn new(base: Arc<Base>) -> StreamDeduplicator {
+        StreamDeduplicator { taken: vec![false; base.blocks() as usize], base }
     }
 
     /// The place of block number `block` of the item `name` with these `bytes`, if it need not be staged; `None` if it

@@ -8,9 +8,9 @@ mod tests;
 
 use super::{
     Base, BlockRun, Found,
-    fewer::comes_to_few,
     hashes::{each_block, is_zeros},
     index::{Index, Indexed, Place},
+    limit_parts::comes_to_few,
     region_plan::{Outline, Part, PartPlace, Plan, are_all, more_of, staged_blocks},
 };
 use crate::{

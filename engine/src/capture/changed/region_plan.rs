@@ -6,8 +6,8 @@
 use super::{
     Base, BlockRun,
     block_runs::{add, set_of},
-    fewer::merge,
     hashes::{each_block, is_zeros},
+    limit_parts::merge,
     vacate::vacate,
 };
 use crate::{

@@ -35,13 +35,13 @@ use std::{
 pub(crate) struct Protected {
     copier: Option<JoinHandle<io::Result<()>>>,
     failed: Option<(io::ErrorKind, String)>,
-    course: Arc<Course>,
+    course: Arc<CopyProgress>,
     /// The thread belongs to this process, not to processes that it forks.
     forks: u32,
 }
 
 #[derive(Debug, Default)]
-struct Course {
+struct CopyProgress {
     is_given_up: AtomicBool,
     copied_bytes: AtomicU64,
 }
@@ -60,7 +60,7 @@ impl Protected {
             return Err(NotTaken::Unsuited { indices: vec![index], why });
         }
         let shield = Shield::new(united)?;
-        let (course, pending) = (Arc::new(Course::default()), pending(transfers));
+        let (course, pending) = (Arc::new(CopyProgress::default()), pending(transfers));
         let copier = {
             let course = course.clone();
             let work = move || copy_all(shield, pending, &course);
@@ -212,7 +212,7 @@ fn next_told(told: &mut Vec<Event>) -> Option<Event> {
     }
 }
 
-fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
+fn copy_all(shield: Shield, mut pending: Pending, course: &CopyProgress) -> io::Result<()> {
     let mut told = Vec::new();
     while !course.is_given_up.load(Ordering::Relaxed) {
         // Waiting writers come first.

@@ -2,7 +2,7 @@
 
 use crate::{
     error::Result,
-    session::{Handed, Session, telling::node_name},
+    session::{HandoverCounts, Session, status_reporter::node_name},
     space::format::Emptied,
 };
 
@@ -22,7 +22,7 @@ impl Session {
     /// until the next revision, which goes to the new holders, is complete. The choice outlasts recoveries. If the
     /// other ranks are on fewer nodes than a shard has copies, excluded ranks still hold copies. An error of the last
     /// revision is returned as by `wait`, and changes nothing. After any other error the session is over.
-    pub fn hold_copies(&mut self, holds: bool) -> Result<Handed> {
+    pub fn hold_copies(&mut self, holds: bool) -> Result<HandoverCounts> {
         self.ours()?.hold_copies(holds)
     }
 
@@ -35,10 +35,12 @@ impl Session {
 
     /// Sets the answer to the request of `node_to_leave`, which the next checkpoint sends. It is the number of objects
     /// that have left, with the state of the copies there, or the reason why they stay. On rank 0. Local.
-    pub fn has_left(&mut self, came: std::result::Result<(u64, Handed), String>) -> Result<()> {
+    pub fn has_left(&mut self, came: std::result::Result<(u64, HandoverCounts), String>) -> Result<()> {
         if let Some(listener) = &mut self.ours()?.program.due.listener {
             listener.has_emptied(match came {
-                Ok((objects, Handed { left, stay })) => Emptied::Moved { objects, copies: left, copies_stay: stay },
+                Ok((objects, HandoverCounts { left, stay })) => {
+                    Emptied::Moved { objects, copies: left, copies_stay: stay }
+                }
                 Err(why) => Emptied::Refused(why),
             });
         }

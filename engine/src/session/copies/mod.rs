@@ -3,7 +3,7 @@
 //! from there.
 //!
 //! `lane` is the owner's side, `replica` the holder's side. `parts` handles shards that a rank reads in part, `post` the
-//! messages, `words` their contents. The callers decide when to copy (`copying`, `again`, `fetch`).
+//! messages, `words` their contents. The callers decide when to copy (`copying`, `recopy`, `fetch`).
 //!
 //! Invariants: only its holder writes a portion; messages are started and tested only in calls of the program; a rank
 //! waits for messages only while all ranks are in one call; the blocks of the source stay until the last message has

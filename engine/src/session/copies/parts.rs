@@ -42,7 +42,7 @@ pub(in crate::session) struct PartsToCome {
 }
 
 enum PartsState {
-    Awaited,
+    PendingSegment,
     ArrivingParts(Box<ArrivingParts>),
     There(Box<(Portion, Entry, Vec<Range<u64>>)>),
     Failed(Error),
@@ -56,7 +56,7 @@ struct ArrivingParts {
 
 impl PartsToCome {
     pub(in crate::session) fn of(shard: u32) -> PartsToCome {
-        PartsToCome { shard, state: PartsState::Awaited }
+        PartsToCome { shard, state: PartsState::PendingSegment }
     }
 
     pub(in crate::session) fn give_up(&mut self, error: Error) {
@@ -78,7 +78,7 @@ impl PartsToCome {
         let end = shape.bytes / BLOCK_BYTES;
         let are_inside = stored.iter().all(|range| range.start < range.end && range.end <= end);
         let come = pieces.iter().try_fold(0, |sum: u64, bytes| sum.checked_add(*bytes));
-        let makes_sense = matches!(self.state, PartsState::Awaited) && is_of_it && ascend && are_inside;
+        let makes_sense = matches!(self.state, PartsState::PendingSegment) && is_of_it && ascend && are_inside;
         let all = || stored.iter().map(|range| (range.end - range.start) * BLOCK_BYTES).sum();
         if !makes_sense || come != Some(all()) || pieces.contains(&0) {
             let what = format!("rank {from} sends parts of shard {} that it was not asked for", self.shard);
@@ -128,7 +128,7 @@ impl PartsToCome {
         match self.state {
             PartsState::There(there) => Ok(*there),
             PartsState::Failed(error) => Err(error),
-            PartsState::Awaited | PartsState::ArrivingParts(_) => {
+            PartsState::PendingSegment | PartsState::ArrivingParts(_) => {
                 Err(Error::Internal { what: format!("parts of shard {} have not come", self.shard) })
             }
         }

@@ -13,7 +13,7 @@ use crate::{
     feed::{Arrived, Feeder, Landing, Older},
     ground::Instant,
     mutant::{self, Mutant},
-    place::{Intent, Shard, Site, portion_blocks},
+    place::{Shard, ShardSpec, Site, portion_blocks},
     restore::base_of,
     space::{Portion, anonymous_portion, format::BLOCK_BYTES},
 };
@@ -30,7 +30,7 @@ pub(in crate::session) struct ArrivingReplica {
 }
 
 enum ReplicaState {
-    Awaited(Place),
+    PendingSegment(Place),
     ArrivingShard(Box<ArrivingShard>),
     /// All pieces have come; the I/O thread of the level publishes the shard.
     Publishing(Arc<Shard>),
@@ -62,7 +62,7 @@ impl ArrivingReplica {
         ArrivingReplica {
             from: owner,
             shard: owner as u32,
-            state: ReplicaState::Awaited(Place::Level(Box::new((site, size)))),
+            state: ReplicaState::PendingSegment(Place::Level(Box::new((site, size)))),
         }
     }
 
@@ -74,7 +74,7 @@ impl ArrivingReplica {
         device: Arc<dyn Device>,
         threads: usize,
     ) -> ArrivingReplica {
-        ArrivingReplica { from, shard, state: ReplicaState::Awaited(Place::Memory(device, threads)) }
+        ArrivingReplica { from, shard, state: ReplicaState::PendingSegment(Place::Memory(device, threads)) }
     }
 
     pub(in crate::session) fn give_up(&mut self, error: Error) {
@@ -91,7 +91,7 @@ impl ArrivingReplica {
 
     /// Whether the destination is still getting its memory. A caller of `take_on` would wait for that.
     pub(in crate::session) fn awaits_memory(&self) -> bool {
-        matches!(&self.state, ReplicaState::Awaited(Place::Level(found)) if found.0.awaits_memory())
+        matches!(&self.state, ReplicaState::PendingSegment(Place::Level(found)) if found.0.awaits_memory())
     }
 
     /// The memory for the pieces that the owner announces.
@@ -99,7 +99,8 @@ impl ArrivingReplica {
         let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;
         let unasked =
             || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
-        let ReplicaState::Awaited(place) = std::mem::replace(&mut self.state, ReplicaState::Failed(unasked())) else {
+        let ReplicaState::PendingSegment(place) = std::mem::replace(&mut self.state, ReplicaState::Failed(unasked()))
+        else {
             return Err(unasked());
         };
         let blocks_max = if let Place::Level(found) = &place { found.1.blocks() } else { BLOCKS_MAX };
@@ -111,7 +112,7 @@ impl ArrivingReplica {
                 Place::Memory(device, threads) => in_memory(&*device, key, (self.shard, shards), &contents, threads)?,
             };
             let (shard, started) = (self.shard, Instant::now());
-            let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
+            let intent = ShardSpec { key, shards, shard, size, outputs: Vec::new(), started };
             let copy = Shard::new(intent, vec![site], None, phases)?;
             let delta = carried.map(|carried| delta_of(&copy, &contents, carried)).transpose()?;
             let (delta, older) = delta.unwrap_or_default();
@@ -182,7 +183,7 @@ impl ArrivingReplica {
 
     /// Whether all pieces have come, or no more will come.
     pub(in crate::session) fn is_there(&self) -> bool {
-        !matches!(self.state, ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_))
+        !matches!(self.state, ReplicaState::PendingSegment(_) | ReplicaState::ArrivingShard(_))
     }
 
     /// The published shard. Waits until it is published.
@@ -190,7 +191,7 @@ impl ArrivingReplica {
         match &self.state {
             ReplicaState::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
             ReplicaState::Failed(error) | ReplicaState::GivenUp(error) => Err(error.clone()),
-            ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_) => {
+            ReplicaState::PendingSegment(_) | ReplicaState::ArrivingShard(_) => {
                 Err(Error::Internal { what: format!("shard {} has not come", self.shard) })
             }
         }
@@ -199,7 +200,7 @@ impl ArrivingReplica {
     /// The outcome of the copy, without waiting; `None` while it is under way.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
-            ReplicaState::Awaited(_) | ReplicaState::ArrivingShard(_) => None,
+            ReplicaState::PendingSegment(_) | ReplicaState::ArrivingShard(_) => None,
             ReplicaState::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),
             ReplicaState::Publishing(copy) => copy.poll(),
             ReplicaState::Failed(error) | ReplicaState::GivenUp(error) => Some(Err(error.clone())),

@@ -6,8 +6,8 @@ use super::{
         choose_revision::{joint, newest_of_all},
         copies,
         level::{LevelKind, Writers},
-        missed::ToldOnDisks,
         places::NoteFile,
+        unreachable_disks::ToldOnDisks,
     },
     space::Looked,
 };

@@ -5,7 +5,7 @@ use super::{
         domain::Domain,
         epoch::same_id,
         holds::Holds,
-        level::{Arrivals, Current, Feeding, Files, History, Level, LevelKind, Location, Mends, Writers},
+        level::{Arrivals, CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -42,7 +42,7 @@ pub(in crate::session) struct Looked {
     /// The newest layout fits these ranks, and has portions of this rank.
     goes_on: bool,
     /// The newest layout if some ranks lack their portions in it. The same on all ranks.
-    mends: Option<Mends>,
+    mends: Option<LayoutRepair>,
     pub(in crate::session) found: Found,
     config: Config,
     pub(in crate::session) domain: Domain,
@@ -119,7 +119,7 @@ impl Looked {
         {
             let writes = !writers.shards_of(group.rank()).is_empty();
             goes_on = !writes || newest.writable && newest.is_of(&mended);
-            mends = Some(Mends { layout_number: mended.layout_number, layout_id: mended.layout_id });
+            mends = Some(LayoutRepair { layout_number: mended.layout_number, layout_id: mended.layout_id });
             newest = mended;
         }
         let joint = Vec::new();
@@ -166,7 +166,7 @@ impl Looked {
         }
         agree(group, begun)?;
         ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
-        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
+        let current = goes_on.then_some(CurrentLayout { layout_id: newest.layout_id, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
         let files = Files {

@@ -84,7 +84,7 @@ pub(super) struct Early {
 struct Shared {
     // Lock order: `way`, then `live`.
     way: Way,
-    live: Mutex<Live>,
+    live: Mutex<SpeculationState>,
     changed: Condvar,
     /// The memory of this process. An address without memory causes a read error, and no harm.
     memory: File,
@@ -94,7 +94,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Live {
+struct SpeculationState {
     blocks: Blocks,
     guess: Guess,
     gate: Gate,
@@ -128,14 +128,14 @@ struct LastInterval {
 enum Room {
     None,
     /// The search for room begins once this revision is durable.
-    After(After),
+    WaitForDurable(WaitForDurable),
     Found(SpeculativePart),
 }
 
 /// The revision that must be durable first, the ledger in which room is then searched, and the most that the next
 /// revision needs.
 #[derive(Debug)]
-pub(super) struct After {
+pub(super) struct WaitForDurable {
     pub(super) shard: Arc<Shard>,
     pub(super) ledger: Arc<Mutex<Ledger>>,
     pub(super) whole: Need,
@@ -148,7 +148,7 @@ impl Early {
         let predictor = Guess::by_name(config);
         let folder = config.oracle.as_ref().filter(|_| config.predictor == Wanted::Oracle);
         let recorded = folder.map(|folder| Recorded::open(folder, rank)).transpose()?;
-        let live = Live {
+        let live = SpeculationState {
             blocks: Blocks::default(),
             guess: Guess::new(predictor, recorded),
             gate: Gate::default(),
@@ -220,7 +220,7 @@ impl Early {
         }
         match std::mem::replace(&mut live.room, Room::None) {
             Room::Found(part) => Some(part),
-            Room::None | Room::After(_) => None,
+            Room::None | Room::WaitForDurable(_) => None,
         }
     }
 
@@ -269,14 +269,14 @@ impl Early {
 
     /// Begins an interval when a revision has been staged. From then on blocks are saved early for the next one, once
     /// room is found `after` it.
-    pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
+    pub(super) fn begin_interval(&self, after: Option<WaitForDurable>, regions: &[Region]) {
         let mut live = lock(&self.shared.live);
         if let Err(why) = live.guess.begin(regions) {
             live.off(self.shared.rank, EarlyOff::Recording, why);
         }
         debug_assert!(!live.is_writing, "blocks are written while a checkpoint is under way");
         live.blocks.begin();
-        live.room = after.map_or(Room::None, Room::After);
+        live.room = after.map_or(Room::None, Room::WaitForDurable);
         live.is_full = false;
         (live.has_begun, live.is_stopped) = (true, false);
         drop(live);
@@ -406,7 +406,7 @@ impl Shared {
     }
 }
 
-impl Live {
+impl SpeculationState {
     fn is_looking(&self) -> bool {
         self.has_begun && !self.is_stopped && self.told.off.is_empty()
     }
@@ -486,7 +486,7 @@ impl Live {
         if self.is_stopped || !self.told.off.is_empty() {
             return Err(IDLE);
         }
-        if let Room::After(After { shard, ledger, whole }) = &self.room {
+        if let Room::WaitForDurable(WaitForDurable { shard, ledger, whole }) = &self.room {
             self.room = match shard.poll() {
                 None => return Err(LOOK_EVERY),
                 // The caller of the checkpoint gets the error.
@@ -506,7 +506,7 @@ impl Live {
         }
         let left = match &self.room {
             Room::Found(part) => part.left(),
-            Room::None | Room::After(_) => 0,
+            Room::None | Room::WaitForDurable(_) => 0,
         };
         if left == 0 {
             if matches!(self.room, Room::Found(_)) && self.blocks.has_waiting() {

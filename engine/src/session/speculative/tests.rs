@@ -9,9 +9,9 @@ use crate::{
 };
 use tempfile::TempDir;
 
-struct Failing;
+struct StepError;
 
-impl Predictor for Failing {
+impl Predictor for StepError {
     fn tick(&mut self, _: &Tick<'_>, _: &mut Vec<Page>) {
         panic!("a predictor that fails, as a test wants it");
     }
@@ -32,9 +32,9 @@ impl Predictor for FailingAtTheEnd {
 }
 
 /// Names all written pages at once, and pages that do not exist.
-struct Lying;
+struct StoredShard;
 
-impl Predictor for Lying {
+impl Predictor for StoredShard {
     fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>) {
         settled.extend(tick.written);
         settled.extend([0, 1, Page::MAX, 1 << 30, 7, 7]);
@@ -85,7 +85,7 @@ fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
 
 #[test]
 fn a_predictor_that_panics_is_asked_no_more() {
-    let Some(told) = saved_by(Box::new(Failing)) else { return };
+    let Some(told) = saved_by(Box::new(StepError)) else { return };
     assert!(told.early == 0 && told.saved == 0 && told.off.contains("failed"), "{told:?}");
 }
 
@@ -97,7 +97,7 @@ fn so_is_one_that_panics_at_a_checkpoint() {
 
 #[test]
 fn a_predictor_that_lies_is_not_believed_for_long() {
-    let Some(told) = saved_by(Box::new(Lying)) else { return };
+    let Some(told) = saved_by(Box::new(StoredShard)) else { return };
     // No early write was of use, and most pages were not written early.
     assert!(told.early == 0 && told.wasted == told.saved && told.saved < 8 * 3 * 100, "{told:?}");
 }

@@ -25,7 +25,7 @@ use crate::{
 use std::{iter, ops::Range, sync::Arc};
 
 /// A level, the shards that it lacks, and this rank's sites for them: shard, site, size.
-type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
+type RecopyTarget = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 
 impl SessionState {
     /// Saves the restored revision again on each level and copy that lacks a shard of it. Reports a copy that cannot be
@@ -153,7 +153,7 @@ impl SessionState {
     /// on this rank. `own`: this rank's shard, sent if the level lacks it. Find all sites before this call: messages
     /// between two ranks keep their order. A size announced later would wait behind shards, which move on only in later
     /// calls.
-    fn send_again(&mut self, key: RevisionKey, own: &(Portion, Arc<Kept>), sites: Vec<AgainTo>, is_again: bool) {
+    fn send_again(&mut self, key: RevisionKey, own: &(Portion, Arc<Kept>), sites: Vec<RecopyTarget>, is_again: bool) {
         let rank = self.epoch.group.rank();
         for (index, shards, sites) in sites {
             let level = self.levels.at_mut(index);

@@ -35,7 +35,7 @@ const TEXTS_MAX: usize = 100;
 const DIRECTORIES_MAX: usize = 64;
 
 /// On rank 0: the last reported status, and its writer.
-pub(super) struct Telling {
+pub(super) struct StatusReporter {
     pub(super) writer: StatusWriter,
     /// Number of nodes.
     pub(super) nodes: usize,
@@ -50,7 +50,7 @@ pub(super) struct Telling {
 }
 
 /// The nodes of all ranks, and the directories of their levels.
-pub(super) struct Whereabouts(Vec<Whereabout>);
+pub(super) struct NodeLocations(Vec<Whereabout>);
 
 /// The node and the level directories of one rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,19 +71,19 @@ pub(super) fn node_name() -> (String, String) {
     (label.unwrap_or_else(|| host.clone()), host)
 }
 
-impl Whereabouts {
+impl NodeLocations {
     /// `node`: the lowest rank of this rank's node. `places`: the levels, the nearest first. Collective.
     pub(super) fn of_all<'a>(
         group: &dyn Group,
         node: usize,
         places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
-    ) -> Result<Whereabouts> {
+    ) -> Result<NodeLocations> {
         let level = |(level, domain, device): (LevelKind, &Domain, &dyn Device)| {
             (level, domain.leader() as u32, device.directory().to_path_buf().into_os_string().into_vec())
         };
         let (name, host) = node_name();
         let mine = Whereabout { node: node as u32, name, host, levels: places.map(level).collect() };
-        gather(group, &mine).map(Whereabouts)
+        gather(group, &mine).map(NodeLocations)
     }
 
     pub(super) fn has_several(&self) -> bool {
@@ -168,24 +168,24 @@ pub(super) fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
 
 /// The places of the levels at `places`. Writes them to `note`, with the lineage that begins. `None` without a note, or
 /// with one level. `node`: the lowest rank of this rank's node. Collective.
-pub(super) fn whereabouts_of<'a>(
+pub(super) fn node_locations_of<'a>(
     group: &dyn Group,
     note: Option<&mut NoteFile>,
     node: usize,
     places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
     lineage: Lineage,
-) -> Result<Option<Whereabouts>> {
+) -> Result<Option<NodeLocations>> {
     let Some(note) = note else { return Ok(None) };
-    let whereabouts = Whereabouts::of_all(group, node, places)?;
-    whereabouts.note(note);
+    let node_locations = NodeLocations::of_all(group, node, places)?;
+    node_locations.note(note);
     note.begin(group, lineage.number)?;
     // A session with one level writes no status.
-    Ok(Some(whereabouts).filter(Whereabouts::has_several))
+    Ok(Some(node_locations).filter(NodeLocations::has_several))
 }
 
-impl Telling {
+impl StatusReporter {
     /// Starts the status, on rank 0, in the farthest level of `levels` that takes it. Collective.
-    pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
+    pub(super) fn start(group: &dyn Group, all: &NodeLocations, levels: &Levels) -> Result<Option<StatusReporter>> {
         let mut directories: Vec<PathBuf> =
             levels.iter().map(|level| level.location.device.directory().to_path_buf()).collect();
         directories.reverse();
@@ -196,7 +196,7 @@ impl Telling {
             None => Recoveries::default(),
         };
         let writer = (group.rank() == 0).then(|| StatusWriter::start(directories, all.job(levels)));
-        let begin = |writer| Telling {
+        let begin = |writer| StatusReporter {
             writer,
             nodes: all.nodes().len(),
             told: JobProgress::default(),

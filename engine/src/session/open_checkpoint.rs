@@ -1,6 +1,6 @@
 //! A checkpoint between its begin and its end.
 
-use super::changed::Compared;
+use super::changed::LateBase;
 use crate::{
     capture::Size,
     error::{Error, Result},
@@ -13,16 +13,16 @@ use crate::{
 pub(super) type Feeds = Vec<(usize, Vec<(Site, Size)>)>;
 
 /// A revision between t1 and t2.
-pub(super) struct Begun {
+pub(super) struct OpenCheckpoint {
     pub(super) number: u64,
     /// The staged shard, or the reason why this rank cannot save.
     pub(super) staging: Result<Staging>,
     pub(super) feeds: Feeds,
     /// The base that the bytes are compared with as they come.
-    pub(super) compared: Option<Compared>,
+    pub(super) compared: Option<LateBase>,
 }
 
-impl Begun {
+impl OpenCheckpoint {
     /// The reason why the checkpoint cannot become a revision any more; `None` while it can.
     pub(super) fn failure(&self) -> Option<Error> {
         match &self.staging {
