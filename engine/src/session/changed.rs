@@ -136,7 +136,9 @@ impl ChangeTracker {
                 Err(why) => {
                     remark(
                         rank,
-                        &format!("what changed is found by hashes, as written pages are not told here: {why}"),
+                        &format!(
+                            "changes are found by hashes, because this system does not report written pages: {why}"
+                        ),
                     );
                     by_hashes
                 }

@@ -227,7 +227,7 @@ impl SessionState {
             telling.has_lost(&why);
         }
         if why.is_empty() {
-            why.push("what was saved before, if anything was, is not on these nodes".to_owned());
+            why.push("these nodes have no saved revision".to_owned());
         }
         remark(
             self.epoch.group.rank(),
