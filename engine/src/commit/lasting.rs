@@ -5,7 +5,8 @@
 
 use super::{
     Kept, Ledger, Need, RevisionKey,
-    allocation::{Allocation, FreeMaps, RUNS, Referred, allocate, catalogue_blocks},
+    allocation::{Allocation, RUNS, Referred, allocate, catalogue_blocks},
+    free_maps::FreeMaps,
 };
 use crate::{
     error::{Error, Result},

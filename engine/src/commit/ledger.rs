@@ -2,7 +2,8 @@
 
 use super::{
     Kept, RevisionKey,
-    allocation::{Allocation, FreeMaps, Need, Referred, allocate, catalogue_blocks},
+    allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
+    free_maps::FreeMaps,
     protocol::{check_freed, check_overwritten, check_shared, check_unreferred},
     revision::frames_of,
 };

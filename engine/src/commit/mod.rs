@@ -10,6 +10,7 @@
 
 mod allocation;
 mod found;
+mod free_maps;
 mod lasting;
 mod ledger;
 mod protocol;

@@ -11,18 +11,17 @@ mod budget;
 mod gate;
 mod guess;
 mod recorded;
+mod speculation_state;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 use crate::{
     capture::{self, Changes, Region, WrittenOf, unseen_writer},
-    commit::{Ledger, Need},
     config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
     ground::{Instant, files, lock, spawn},
-    place::{Shard, SpeculativePart},
-    remark::remark,
+    place::SpeculativePart,
     space::{
         Aligned,
         format::{BLOCK, BLOCK_BYTES, EarlyOff, SavedEarly},
@@ -33,6 +32,9 @@ use budget::Budget;
 use gate::Gate;
 use guess::Guess;
 use recorded::Recorded;
+pub use speculation_state::Speculation;
+pub(super) use speculation_state::WaitForDurable;
+use speculation_state::{LastInterval, Room, SpeculationState};
 use std::{
     fs::File,
     os::unix::fs::FileExt,
@@ -43,31 +45,8 @@ use std::{
 };
 use turns::Turns;
 
-/// Blocks written at once. A checkpoint waits for one such batch at most.
-const BATCH: usize = 64;
-/// Time between two polls of the previous revision, until it is durable.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-const IDLE: Duration = Duration::from_secs(1);
-
 /// The tracker of changes, which also looks at ticks.
 pub(super) type Way = Arc<Mutex<Box<dyn Changes>>>;
-
-/// Statistics of early saving on this rank since its session was opened, in blocks of 4 KiB.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Speculation {
-    /// Blocks that the program had written when a checkpoint began.
-    pub dirty: u64,
-    /// Those of them that the checkpoint did not have to write.
-    pub early: u64,
-    /// Blocks that were saved early.
-    pub saved: u64,
-    /// Blocks that were saved in vain, or about to be: the program wrote them again.
-    pub wasted: u64,
-    /// Blocks that will be saved early as soon as possible.
-    pub waiting: u64,
-    /// The reason why nothing is saved early now; empty if early saving is on.
-    pub off: String,
-}
 
 /// Ends its thread when dropped.
 #[derive(Debug)]
@@ -91,54 +70,6 @@ struct Shared {
     /// The user asserts that nothing writes past the pages.
     trusts_pages: bool,
     rank: usize,
-}
-
-#[derive(Debug)]
-struct SpeculationState {
-    blocks: Blocks,
-    guess: Guess,
-    gate: Gate,
-    budget: Budget,
-    turns: Turns,
-    room: Room,
-    /// Whether the room ran out in this interval, and whether a remark said so.
-    is_full: bool,
-    told_full: bool,
-    /// Whether a checkpoint was taken. Written pages are looked for from then on.
-    has_begun: bool,
-    /// Nothing is written until the next interval begins.
-    is_stopped: bool,
-    /// The thread is writing, and has the room meanwhile.
-    is_writing: bool,
-    has_ended: bool,
-    told: Speculation,
-    /// The reason why nothing more is saved early, if it is not the gate.
-    off: EarlyOff,
-    last: LastInterval,
-}
-
-#[derive(Debug, Default)]
-struct LastInterval {
-    outcome: SavedEarly,
-    /// Number of saved blocks when it ended.
-    saved: u64,
-}
-
-#[derive(Debug)]
-enum Room {
-    None,
-    /// The search for room begins once this revision is durable.
-    WaitForDurable(WaitForDurable),
-    Found(SpeculativePart),
-}
-
-/// The revision that must be durable first, the ledger in which room is then searched, and the most that the next
-/// revision needs.
-#[derive(Debug)]
-pub(super) struct WaitForDurable {
-    pub(super) shard: Arc<Shard>,
-    pub(super) ledger: Arc<Mutex<Ledger>>,
-    pub(super) whole: Need,
 }
 
 impl Early {
@@ -406,162 +337,12 @@ impl Shared {
     }
 }
 
-impl SpeculationState {
-    fn is_looking(&self) -> bool {
-        self.has_begun && !self.is_stopped && self.told.off.is_empty()
-    }
-
-    /// Gives the predictor the newly written pages, and queues the pages that it predicts to be settled.
-    fn predict(&mut self, is_mark: bool, rank: usize) {
-        let written = self.blocks.take_written();
-        let blocks = &self.blocks;
-        match self.guess.tick(&written, |page| blocks.address(page), is_mark) {
-            Ok((_, settled)) if self.gate.is_open() => self.blocks.settled(&settled),
-            Ok((capacity, settled)) => self.gate.rehearse(capacity, &written, &settled),
-            Err(()) => self.has_panicked(rank),
-        }
-    }
-
-    fn has_panicked(&mut self, rank: usize) {
-        self.off(
-            rank,
-            EarlyOff::PredictorFailed,
-            "its predictor has failed; set another one, and report this".to_owned(),
-        );
-    }
-
-    fn off(&mut self, rank: usize, off: EarlyOff, why: String) {
-        if self.told.off.is_empty() {
-            self.off = off;
-            remark(0, &format!("nothing more is saved early on rank {rank}: {why}"));
-            self.told.off = why;
-        }
-    }
-
-    /// The checkpoint saves everything. After that there may be room.
-    fn has_no_room(&mut self, rank: usize) {
-        if !std::mem::replace(&mut self.is_full, true) && !std::mem::replace(&mut self.told_full, true) {
-            remark(
-                0,
-                &format!(
-                    "the portion of rank {rank} has too little room, beside the revisions that it keeps, for what could be saved \
-                     early: the checkpoint saves the rest; a space that is made with a predictor, or reserved with a `--keep` \
-                     one higher, has more"
-                ),
-            );
-        }
-    }
-
-    /// The blocks written early are in doubt, so the checkpoint saves them.
-    fn say(&mut self, rank: usize, error: &Error) {
-        self.off(rank, EarlyOff::WriteFailed, error.to_string());
-        self.blocks.give_up();
-    }
-
-    fn end_interval(&mut self, early: u64, rank: usize) {
-        let Blocks { dirty, wasted, .. } = self.blocks;
-        let (saved, is_open) = (self.told.saved - self.last.saved, self.gate.is_open());
-        let off = match self.off {
-            EarlyOff::No if !is_open => EarlyOff::InVain,
-            EarlyOff::No if self.is_full => EarlyOff::NoRoom,
-            off => off,
-        };
-        self.last = LastInterval { outcome: SavedEarly { dirty, early, saved, wasted, off }, saved: self.told.saved };
-        self.told.dirty += dirty;
-        self.told.early += early;
-        self.told.wasted += wasted;
-        if self.gate.end(early, wasted) {
-            let why = format!(
-                "{wasted} of its pages were written again before the checkpoint, and {early} were not; it is looked whether that changes"
-            );
-            remark(rank, &format!("nothing is saved early for now: {why}"));
-        }
-        if self.guess.checkpoint().is_err() {
-            self.has_panicked(rank);
-        }
-    }
-
-    /// The next blocks to write, and the room for them. Otherwise the time to wait.
-    fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, SpeculativePart), Duration> {
-        if self.is_stopped || !self.told.off.is_empty() {
-            return Err(IDLE);
-        }
-        if let Room::WaitForDurable(WaitForDurable { shard, ledger, whole }) = &self.room {
-            self.room = match shard.poll() {
-                None => return Err(LOOK_EVERY),
-                // The caller of the checkpoint gets the error.
-                Some(Err(_)) => Room::None,
-                Some(Ok(())) => match SpeculativePart::find(ledger, *whole) {
-                    Ok(Some(part)) => Room::Found(part),
-                    Ok(None) => {
-                        self.has_no_room(rank);
-                        Room::None
-                    }
-                    Err(error) => {
-                        self.say(rank, &error);
-                        Room::None
-                    }
-                },
-            };
-        }
-        let left = match &self.room {
-            Room::Found(part) => part.left(),
-            Room::None | Room::WaitForDurable(_) => 0,
-        };
-        if left == 0 {
-            if matches!(self.room, Room::Found(_)) && self.blocks.has_waiting() {
-                self.has_no_room(rank);
-            }
-            // The checkpoint saves them.
-            self.blocks.give_up_waiting();
-        }
-        if !self.blocks.has_waiting() {
-            return Err(IDLE);
-        }
-        let wait = self.turns.wait();
-        if !wait.is_zero() {
-            return Err(wait);
-        }
-        let Room::Found(part) = std::mem::replace(&mut self.room, Room::None) else { return Err(IDLE) };
-        let batch = self.blocks.take_waiting(BATCH.min(usize::try_from(left).unwrap_or(BATCH)));
-        if batch.is_empty() {
-            // The saved blocks keep their place.
-            self.room = Room::Found(part);
-            return Err(IDLE);
-        }
-        self.is_writing = true;
-        Ok((batch, part))
-    }
-
-    /// Notes the result of a batch.
-    fn saved(
-        &mut self,
-        batch: &[(u32, usize)],
-        saved: Result<Vec<Option<u64>>>,
-        part: SpeculativePart,
-        took: Duration,
-        rank: usize,
-    ) {
-        self.is_writing = false;
-        match saved {
-            Ok(lie) => {
-                batch.iter().zip(lie).for_each(|(block, lies)| self.blocks.copied(*block, lies));
-                self.told.saved += batch.len() as u64;
-                self.guess.saved(batch.len(), took);
-                self.turns.took(took);
-                self.room = Room::Found(part);
-            }
-            Err(error) => self.say(rank, &error),
-        }
-    }
-}
-
 /// The reason why early saving is impossible although the settings ask for it; `None` if it is possible.
 pub(super) fn hindrance(config: &Config, is_in_memory: bool, is_by_pages: bool) -> Option<&'static str> {
     match () {
         () if !config.capture.is_incremental() => Some("that takes capture = incremental"),
         () if is_in_memory => Some("the nearest level is memory, where a checkpoint costs one copy"),
-        () if !is_by_pages => Some("that takes written pages, which are not told here, or are traced"),
+        () if !is_by_pages => Some("that needs written pages, which this system does not report, or which are traced"),
         () if config.predictor == Wanted::Oracle && config.oracle.is_none() => {
             Some("predictor = oracle takes the setting oracle, the directory with the traces")
         }
