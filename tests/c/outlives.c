@@ -1,11 +1,15 @@
-/* Outlives its mpiexec: outlives FILE. A child makes the file a second later, in a thread; its first thread has ended
- * by then. */
+/* Outlives its mpiexec: outlives FILE. The first thread of a child ends. Another thread waits until mpiexec has ended,
+ * and a second later makes the file: only a test that waits for the child finds it. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static void *make_later(void *file) {
+  const pid_t mpiexec = getsid(0);
+  while (!kill(mpiexec, 0)) usleep(1000);
   sleep(1);
   close(open(file, O_CREAT | O_WRONLY, 0600));
   exit(0);
