@@ -109,11 +109,11 @@ static void begin_from(const grid *g, const char *path, uint64_t *step, double *
   mainstay_reader *reader;
   uint64_t revision = 0;
   if (g->rank == 0) {
-    must(mainstay_reader_open(path, MAINSTAY_NEWEST, &reader), "open what to begin from");
+    must(mainstay_reader_open(path, MAINSTAY_NEWEST, &reader), "open the revision to begin from");
     revision = mainstay_reader_revision(reader);
   }
   MPI_Bcast(&revision, 1, MPI_UINT64_T, 0, g->comm);
-  if (g->rank != 0) must(mainstay_reader_open(path, revision, &reader), "open what to begin from");
+  if (g->rank != 0) must(mainstay_reader_open(path, revision, &reader), "open the revision to begin from");
   must(mainstay_reader_read(reader, 0, "step", 0, step, sizeof *step, NULL), "read the step");
   must(mainstay_reader_read_box(reader, "temperature", 3, block.shape, block.start, inside,
                                 grid_cells_inside(g) * sizeof *inside),
