@@ -93,9 +93,9 @@ fn in_regions(regions: &[Region], points: impl Fn(u64) -> bool) -> Option<(&Regi
     staying.filter_map(|region| Some((region, pointers_in(region.row()?, &points)?))).next()
 }
 
-/// Whether a region has the same address in every run.
+/// Whether a region has the same address in every run, and its pointers need a look.
 fn stays(region: &Region) -> bool {
-    has_same_address(region.begins_at()) || is_of_heap(region)
+    !region.is_self_contained() && (has_same_address(region.begins_at()) || is_of_heap(region))
 }
 
 /// The words of `memory` for which `points` is true.

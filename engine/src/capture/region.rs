@@ -25,6 +25,8 @@ pub struct Region {
     is_put: bool,
     /// The region holds the program's own variables or its heap; Mainstay has found it.
     is_found_by_us: bool,
+    /// Everything that the region points to has the same address in every run.
+    is_self_contained: bool,
 }
 
 /// The saved facts about a region, without its bytes.
@@ -84,6 +86,7 @@ impl Region {
             is_untracked: false,
             is_put: false,
             is_found_by_us: false,
+            is_self_contained: false,
         })
     }
 
@@ -282,6 +285,16 @@ impl Region {
 
     pub(in crate::capture) fn is_put(&self) -> bool {
         self.is_put
+    }
+
+    /// The same, in memory of a program whose code and libraries have the same addresses in every run. Mainstay does not
+    /// look for pointers in it that a restart would break.
+    pub fn self_contained(self) -> Region {
+        Region { is_self_contained: true, ..self }
+    }
+
+    pub(super) fn is_self_contained(&self) -> bool {
+        self.is_self_contained
     }
 
     /// The same as a part of the program's own variables or of its heap.

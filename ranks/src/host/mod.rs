@@ -1,0 +1,63 @@
+//! The host: runs the ranks of this process in turn, and saves them together with the other hosts.
+//!
+//! Invariants: all hosts do the same collective calls in the same order, because process 0 alone decides on them and tells
+//! the others. A host enters one only when all its ranks are at the gate.
+
+mod job;
+mod rank;
+mod trap;
+mod turns;
+
+pub(crate) use rank::{Rank, SavedPair, State, saved_pair};
+
+use crate::{
+    Error, Result, Wire, gate,
+    slot::{Library, Program, Slots},
+    x86_64,
+};
+use mainstay_engine::Session;
+use std::{ffi::OsString, path::PathBuf};
+
+/// What to run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The number of ranks; 0: as many as there are processes. A revision has its own number, which counts.
+    pub ranks: usize,
+    /// The folder with the MPI library for ranks.
+    pub library: PathBuf,
+    /// The program and its arguments.
+    pub program: Vec<OsString>,
+}
+
+/// The end of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All ranks have ended. The exit code is 0, or the first that was another.
+    Whole(i32),
+    /// A rank has ended the job with this exit code, while others may run.
+    Aborted(i32),
+}
+
+/// The address slots of a job. Reserve them before `MPI_Init`, which may load libraries anywhere.
+#[derive(Debug)]
+pub struct Reserved(());
+
+impl Reserved {
+    /// Takes the addresses. Refuses a machine on which ranks in slots cannot run.
+    pub fn new() -> Result<Reserved> {
+        if let Some(why) = x86_64::unsupported() {
+            return Err(Error::Refused(format!("ranks in slots cannot run on this machine: {why}")));
+        }
+        Slots::reserve()?;
+        gate::open()?;
+        Ok(Reserved(()))
+    }
+}
+
+/// Runs the program in slots, from the newest revision of the session's space or from its beginning, until it ends.
+/// Collective: every process of the session calls it. The thread that calls it runs ranks, and is good for nothing else
+/// afterwards but to close the session and end.
+pub fn run(_: Reserved, session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
+    let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
+    job::Job::begin(session, wire, program, options.ranks)?.run()
+}

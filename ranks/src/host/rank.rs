@@ -1,0 +1,113 @@
+//! One rank of this process: its registers, and its state.
+
+use crate::{
+    Result,
+    message::Mailbox,
+    slot::{self, Program, Slot},
+    system::{SavedSystem, System},
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum State {
+    Ready,
+    /// It runs again once there is news for it.
+    Waiting,
+    /// It has ended, with this exit code.
+    Ended(i32),
+}
+
+/// Where a rank stands in a call of the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Registers {
+    pub stack: u64,
+    pub thread_pointer: u64,
+    /// The result of its call.
+    pub result: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Rank {
+    pub number: u32,
+    pub state: State,
+    pub registers: Registers,
+    pub system: System,
+    /// It has called `MPI_Init`, and `MPI_Finalize`.
+    pub has_begun: bool,
+    pub has_left: bool,
+    /// The time that it has run in this process.
+    pub busy: Duration,
+}
+
+/// A rank, as it is saved beside the areas of its slot.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedRank {
+    pub number: u32,
+    pub state: State,
+    pub registers: Registers,
+    pub system: SavedSystem,
+    pub has_begun: bool,
+    pub has_left: bool,
+}
+
+impl Rank {
+    /// A rank at the beginning of its program.
+    pub fn new(slot: Slot, number: u32, program: &Program) -> Result<Rank> {
+        let mut system = System::new(slot, number as usize)?;
+        let stack = slot::start(slot, program, &mut system.areas, &mut system.mapped)?;
+        Ok(Rank {
+            number,
+            state: State::Ready,
+            registers: Registers { stack, thread_pointer: 0, result: 0 },
+            system,
+            has_begun: false,
+            has_left: false,
+            busy: Duration::ZERO,
+        })
+    }
+
+    pub fn save(&mut self) -> Result<SavedRank> {
+        Ok(SavedRank {
+            number: self.number,
+            state: self.state,
+            registers: self.registers,
+            system: self.system.save()?,
+            has_begun: self.has_begun,
+            has_left: self.has_left,
+        })
+    }
+
+    /// The rank again. Its memory is brought back by others.
+    pub fn bring_back(slot: Slot, saved: SavedRank) -> Result<Rank> {
+        Ok(Rank {
+            number: saved.number,
+            state: saved.state,
+            registers: saved.registers,
+            system: System::bring_back(slot, saved.number as usize, saved.system)?,
+            has_begun: saved.has_begun,
+            has_left: saved.has_left,
+            busy: Duration::ZERO,
+        })
+    }
+
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+
+    /// The exit code with which the job must end, because the others would wait for this rank for ever.
+    pub fn is_missed(&self, code: i32) -> Option<i32> {
+        (self.has_begun && !self.has_left).then_some(if code == 0 { 1 } else { code })
+    }
+}
+
+/// A rank and its mailbox, which are saved together.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SavedPair {
+    pub rank: SavedRank,
+    pub mailbox: crate::message::SavedMailbox,
+}
+
+pub(crate) fn saved_pair(rank: &mut Rank, mailbox: &Mailbox) -> Result<SavedPair> {
+    Ok(SavedPair { rank: rank.save()?, mailbox: mailbox.save() })
+}

@@ -1,0 +1,182 @@
+//! Brings ranks back from a revision, on any number of processes.
+
+use super::{
+    Saver,
+    record::{JOB, JobRecord, pair_from_bytes, rank_of, stream},
+    regions::{name, region, saved_part},
+};
+use crate::{
+    Error, Result,
+    host::{Rank, SavedPair, State},
+    memory,
+    message::{Mailbox, Slots},
+    slot::{Program, Slot, Source},
+};
+use mainstay_engine::{Region, Session};
+use std::{collections::BTreeMap, os::fd::AsFd};
+
+/// Brings back all that one process has of the job.
+pub(crate) struct Back {
+    pub slots: Slots,
+    /// The process of each rank.
+    pub places: Vec<u32>,
+    pub ranks: Vec<(Rank, Mailbox)>,
+    pub saver: Saver,
+}
+
+/// Brings back the ranks of this process from the newest revision. `None`: the space has none, or that job has ended.
+/// `wanted`: the number of ranks that the user asks for; 0: any. Collective, but for the agreement on an error.
+pub(crate) fn bring_back(
+    session: &mut Session,
+    program: &Program,
+    wanted: usize,
+    (process, processes): (usize, usize),
+) -> Result<Option<Back>> {
+    if session.choose()?.is_none() {
+        return Ok(None);
+    }
+    session.bring_shards(&[])?;
+    let shards = session.shards()?.shard_count();
+    let mut shard_of = BTreeMap::new();
+    for shard in 0..shards {
+        for item in session.shards()?.items(shard)? {
+            if let Some(rank) = rank_of(&item.name) {
+                shard_of.insert(rank, shard);
+            }
+        }
+    }
+    let places = places(&shard_of, shards as usize, processes);
+    let mine: Vec<u32> = (0..places.len() as u32).filter(|rank| places[*rank as usize] as usize == process).collect();
+    // Every process reads the record of the job, so one shard at least.
+    let mut needed: Vec<u32> = mine.iter().filter_map(|rank| shard_of.get(rank).copied()).collect();
+    needed.push(process as u32 % shards);
+    needed.sort_unstable();
+    needed.dedup();
+    session.bring_shards(&needed)?;
+    let job = JobRecord::from_bytes(&read_stream(session, needed[0], JOB)?)?;
+    if job.ranks == 0 {
+        return Ok(None);
+    }
+    check(&job, shard_of.len(), program, wanted)?;
+    let slots = Slots::of(job.ranks as usize)?;
+    let mut ranks = Vec::new();
+    for shard in needed {
+        let here: Vec<u32> = mine.iter().copied().filter(|rank| shard_of.get(rank) == Some(&shard)).collect();
+        ranks.extend(of_shard(session, shard, &here, slots, program)?);
+    }
+    ranks.sort_by_key(|(rank, _)| rank.number);
+    Ok(Some(Back { slots, places, ranks, saver: Saver::default() }))
+}
+
+/// The process of each rank: where it was, if the number of processes is the same; else in equal shares, in order.
+fn places(shard_of: &BTreeMap<u32, u32>, shards: usize, processes: usize) -> Vec<u32> {
+    let ranks = shard_of.len();
+    let place = |rank: usize| match shard_of.get(&(rank as u32)) {
+        Some(shard) if shards == processes => *shard,
+        _ => (rank * processes / ranks) as u32,
+    };
+    (0..ranks).map(place).collect()
+}
+
+fn check(job: &JobRecord, found: usize, program: &Program, wanted: usize) -> Result<()> {
+    let ranks = job.ranks as usize;
+    if found != ranks {
+        return Err(Error::Refused(format!("the revision has {found} of its {ranks} ranks")));
+    }
+    if wanted != 0 && wanted != ranks {
+        let advice = format!("go on with --virtual {ranks}, or name another space");
+        return Err(Error::Refused(format!("the job in this space has {ranks} ranks, not {wanted}; {advice}")));
+    }
+    let mine = JobRecord::new(ranks, program);
+    if mine.arguments != job.arguments {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').replace('\0', " ");
+        let advice = "give the same, or name another space";
+        let (saved, now) = (text(&job.arguments), text(&mine.arguments));
+        return Err(Error::Refused(format!("the job in this space was started as `{saved}`, not `{now}`; {advice}")));
+    }
+    job.check_processor()
+}
+
+fn read_stream(session: &mut Session, shard: u32, name: &str) -> Result<Vec<u8>> {
+    let reader = session.shards()?;
+    let bytes = match reader.item(shard, name) {
+        Ok(item) => item.bytes,
+        Err(_) => return JobRecord::from_bytes(&[]).map(|_| Vec::new()),
+    };
+    let mut into = vec![0; bytes as usize];
+    let got = reader.read(shard, name, 0, &mut into)?;
+    into.truncate(got);
+    Ok(into)
+}
+
+/// Brings back some ranks of a shard: their memory in one pass over the shard, then their files.
+fn of_shard(
+    session: &mut Session,
+    shard: u32,
+    ranks: &[u32],
+    slots: Slots,
+    program: &Program,
+) -> Result<Vec<(Rank, Mailbox)>> {
+    let mut pairs = Vec::new();
+    let mut regions = Vec::new();
+    for rank in ranks {
+        let pair = pair_from_bytes(&read_stream(session, shard, &stream(*rank))?)?;
+        let slot = slots.slot(*rank as usize);
+        let is_sane =
+            pair.rank.number == *rank && pair.rank.system.areas.iter().all(|(start, area)| slot.has(start, area.bytes));
+        if !is_sane {
+            return Err(Error::Refused(format!("the record of rank {rank} does not fit its slot")));
+        }
+        if !matches!(pair.rank.state, State::Ended(_)) {
+            pair.rank.system.mapped.must_begin_with(&program.path, &program.file)?;
+            map(slot, &pair, &mut regions)?;
+        }
+        pairs.push(pair);
+    }
+    session.shards()?.fill(shard, &regions)?;
+    pairs
+        .into_iter()
+        .map(|pair| {
+            let slot = slots.slot(pair.rank.number as usize);
+            protect(slot, &pair)?;
+            Ok((Rank::bring_back(slot, pair.rank)?, Mailbox::bring_back(pair.mailbox)))
+        })
+        .collect()
+}
+
+/// Maps the areas of a rank, writable, and adds the regions that fill them.
+fn map(slot: Slot, pair: &SavedPair, regions: &mut Vec<Region>) -> Result<()> {
+    const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+    let (system, stack) = (&pair.rank.system, pair.rank.registers.stack);
+    let files = system.mapped.open()?;
+    for (start, area) in system.areas.iter() {
+        let range = start..start + area.bytes;
+        let wrong = |error| Error::system(format_args!("rank {}: its memory at 0x{start:x}", pair.rank.number), error);
+        match &area.source {
+            Source::Memory => memory::map(slot, &range, BOTH, None).map_err(wrong)?,
+            Source::File { file, offset } => {
+                let file =
+                    files.get(*file as usize).ok_or_else(|| wrong(std::io::Error::from_raw_os_error(libc::EBADF)))?;
+                memory::map(slot, &range, area.protection, Some((file.as_fd(), *offset))).map_err(wrong)?;
+            }
+        }
+        if let Some(part) = saved_part(stack, slot.stack().contains(&start), start, area) {
+            regions.push(region(&name(pair.rank.number, slot.base, start), &part)?);
+        }
+    }
+    Ok(())
+}
+
+/// Gives the areas of a rank their protection again.
+fn protect(slot: Slot, pair: &SavedPair) -> Result<()> {
+    if matches!(pair.rank.state, State::Ended(_)) {
+        return Ok(());
+    }
+    for (start, area) in pair.rank.system.areas.iter().filter(|(_, area)| area.source == Source::Memory) {
+        let range = start..start + area.bytes;
+        memory::protect(slot, &range, area.protection).map_err(|error| {
+            Error::system(format_args!("rank {}: its memory at 0x{start:x}", pair.rank.number), error)
+        })?;
+    }
+    Ok(())
+}

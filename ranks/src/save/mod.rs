@@ -1,0 +1,59 @@
+//! Saving ranks, and bringing them back.
+//!
+//! The memory of a rank is regions of the session, named by the rank and the place in its slot. All else about it is a
+//! stream of its own: registers, areas, files, mailbox. A shard of a revision has the ranks of one process.
+
+mod back;
+mod record;
+mod regions;
+
+pub(crate) use back::{Back, bring_back};
+
+use crate::{
+    Result,
+    host::{Rank, saved_pair},
+    message::Post,
+    slot::Program,
+};
+use mainstay_engine::Session;
+use record::{JOB, JobRecord, pair_to_bytes, stream};
+use regions::Regions;
+
+#[derive(Debug, Default)]
+pub(crate) struct Saver {
+    regions: Regions,
+}
+
+impl Saver {
+    /// Saves the ranks of this process as its shard of the next revision. Collective.
+    pub fn save(
+        &mut self,
+        session: &mut Session,
+        ranks: &mut [Rank],
+        post: &mut Post,
+        program: &Program,
+    ) -> Result<()> {
+        let mut streams = vec![(JOB.to_owned(), JobRecord::new(post.slots().ranks, program).to_bytes()?)];
+        for rank in ranks.iter_mut() {
+            let pair = saved_pair(rank, post.mailbox(rank.number))?;
+            streams.push((stream(rank.number), pair_to_bytes(&pair)?));
+        }
+        self.regions.follow(session, ranks)?;
+        checkpoint(session, &streams)
+    }
+
+    /// Saves that the job has ended. Collective.
+    pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
+        self.regions.clear(session)?;
+        checkpoint(session, &[(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)])
+    }
+}
+
+fn checkpoint(session: &mut Session, streams: &[(String, Vec<u8>)]) -> Result<()> {
+    session.begin(streams.iter().map(|(_, bytes)| bytes.len() as u64).sum())?;
+    for (name, bytes) in streams {
+        session.write(name, 0, bytes)?;
+    }
+    session.checkpoint()?;
+    Ok(())
+}

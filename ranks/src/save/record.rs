@@ -1,0 +1,95 @@
+//! The streams of a shard: `job` says what the shard is, and a stream for each rank has everything about it but the bytes
+//! of its memory.
+
+use crate::{Error, Result, host::SavedPair, slot::Program};
+use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt;
+
+/// The stream that tells shards of ranks from others.
+pub(super) const JOB: &str = "job";
+
+/// Changes with the records, with a rank's stack at the gate, and with the structures of the gate.
+const VERSION: u8 = 1;
+const MAGIC: [u8; 8] = *b"mainrank";
+
+/// The stream of a rank.
+pub(super) fn stream(rank: u32) -> String {
+    format!("v{rank}")
+}
+
+/// The rank that has this stream.
+pub(super) fn rank_of(stream: &str) -> Option<u32> {
+    stream.strip_prefix('v')?.parse().ok()
+}
+
+/// What all processes know of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct JobRecord {
+    /// The number of ranks; 0: the job has ended.
+    pub ranks: u64,
+    /// The program and its arguments, each ended by NUL.
+    #[serde(with = "serde_bytes")]
+    pub arguments: Vec<u8>,
+    /// The features of the processor: the C library of a rank has chosen its functions by them.
+    processor: [u64; 3],
+}
+
+impl JobRecord {
+    pub fn new(ranks: usize, program: &Program) -> JobRecord {
+        let arguments = program.arguments.iter().flat_map(|one| [one.as_bytes(), b"\0"].concat()).collect();
+        JobRecord { ranks: ranks as u64, arguments, processor: processor() }
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = [&MAGIC[..], &[VERSION]].concat();
+        bytes.extend(encoded(self)?);
+        Ok(bytes)
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Result<JobRecord> {
+        let foreign = || {
+            Error::Refused("the space holds revisions that are not of ranks in slots; name another space".to_owned())
+        };
+        let rest = bytes.strip_prefix(&MAGIC[..]).ok_or_else(foreign)?;
+        match rest.split_first() {
+            Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|_| foreign()),
+            _ => Err(Error::Refused(
+                "the ranks were saved by another version of Mainstay; go on with that, or name another space"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Refuses a processor on which the ranks could not go on.
+    pub fn check_processor(&self) -> Result<()> {
+        if self.processor == processor() {
+            return Ok(());
+        }
+        let advice =
+            "go on on the same kind of machine, or start with GLIBC_TUNABLES=glibc.cpu.hwcaps=... that both have";
+        Err(Error::Refused(format!("this processor has other features than the one that saved the ranks; {advice}")))
+    }
+}
+
+fn encoded(value: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(value).map_err(|error| Error::Refused(format!("a record of ranks: {error}")))
+}
+
+pub(super) fn pair_to_bytes(pair: &SavedPair) -> Result<Vec<u8>> {
+    encoded(pair)
+}
+
+pub(super) fn pair_from_bytes(bytes: &[u8]) -> Result<SavedPair> {
+    postcard::from_bytes(bytes).map_err(|error| Error::Refused(format!("the record of a rank cannot be read: {error}")))
+}
+
+/// The features that the dynamic loader and the C library look at.
+fn processor() -> [u64; 3] {
+    use std::arch::x86_64::__cpuid_count;
+    let (basic, extended) = (__cpuid_count(1, 0), __cpuid_count(7, 0));
+    // Without the bits that say what the kernel has switched on.
+    const SWITCHED: u32 = 1 << 27;
+    const PROTECTION_KEYS: u32 = 1 << 4;
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    [pair(basic.ecx & !SWITCHED, basic.edx), pair(extended.ebx, extended.ecx & !PROTECTION_KEYS), extended.edx.into()]
+}

@@ -1,0 +1,336 @@
+//! The descriptors of a rank: numbers of its own, over files that the host has open.
+//!
+//! Invariant: two numbers that a rank duplicated share one open file, also after a restart.
+
+use super::{Arguments, System, kernel};
+use crate::{Error, Result, memory};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Seek, SeekFrom},
+    os::{
+        fd::{AsRawFd, FromRawFd, RawFd},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::{FileTypeExt, OpenOptionsExt},
+        },
+    },
+    rc::Rc,
+};
+
+/// A rank has no more descriptors.
+const DESCRIPTORS_MAX: i32 = 1 << 16;
+/// Files that were written and closed, of which the length is kept. A rank that writes more of them keeps the latest.
+const WRITTEN_MAX: usize = 1024;
+
+/// An open file of the host, which belongs to a rank.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub host: File,
+    path: Vec<u8>,
+    flags: i32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    /// Standard input, output or error of the job.
+    Standard(u8),
+    Regular,
+    Directory,
+    /// A device such as /dev/null.
+    Device,
+    /// A pipe, a socket and the like, which no restart can bring back.
+    Lost,
+}
+
+/// A file of a rank, as it is saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedFile {
+    /// The descriptors that share it. Empty: it was written, and is closed.
+    numbers: Vec<i32>,
+    path: Vec<u8>,
+    flags: i32,
+    kind: Kind,
+    offset: u64,
+    /// The length of a file that the rank writes; a restart cuts it back to that.
+    length: Option<u64>,
+}
+
+impl OpenFile {
+    /// The path and the file, if its bytes can be mapped again.
+    pub fn regular(&self) -> Option<(&std::ffi::OsStr, &File)> {
+        (self.kind == Kind::Regular).then_some((std::ffi::OsStr::from_bytes(&self.path), &self.host))
+    }
+
+    fn writes(&self) -> bool {
+        self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    fn new(host: RawFd, flags: i32) -> OpenFile {
+        // The kernel gave the number to this rank's call just now.
+        let host = owned(host);
+        let kind = match host.metadata().map(|about| about.file_type()) {
+            Ok(kind) if kind.is_file() => Kind::Regular,
+            Ok(kind) if kind.is_dir() => Kind::Directory,
+            Ok(kind) if kind.is_char_device() || kind.is_block_device() => Kind::Device,
+            _ => Kind::Lost,
+        };
+        let path =
+            fs::read_link(format!("/proc/self/fd/{}", host.as_raw_fd())).map(|path| path.into_os_string().into_vec());
+        OpenFile { host, path: path.unwrap_or_default(), flags, kind }
+    }
+}
+
+#[allow(unsafe_code)]
+fn owned(descriptor: RawFd) -> File {
+    // SAFETY: the caller got the descriptor from the kernel just now; nothing else owns it.
+    unsafe { File::from_raw_fd(descriptor) }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Descriptors {
+    open: BTreeMap<i32, Rc<OpenFile>>,
+    /// Files that the rank has written and closed, the oldest first.
+    written: Vec<Vec<u8>>,
+}
+
+fn error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+impl Descriptors {
+    /// Standard input, output and error. Rank 0 alone reads the input, as with any launcher.
+    pub fn standard(rank: usize) -> Result<Descriptors> {
+        let mut open = BTreeMap::new();
+        for number in 0..3 {
+            open.insert(i32::from(number), Rc::new(standard(rank, number)?));
+        }
+        Ok(Descriptors { open, written: Vec::new() })
+    }
+
+    pub fn get(&self, number: i32) -> io::Result<&Rc<OpenFile>> {
+        self.open.get(&number).ok_or_else(|| error(libc::EBADF))
+    }
+
+    /// Enters a file under the lowest free number from `least` on.
+    fn enter(&mut self, file: Rc<OpenFile>, least: i32) -> io::Result<i64> {
+        if least < 0 {
+            return Err(error(libc::EINVAL));
+        }
+        let number = (least..DESCRIPTORS_MAX).find(|number| !self.open.contains_key(number));
+        let number = number.ok_or_else(|| error(libc::EMFILE))?;
+        self.open.insert(number, file);
+        Ok(number.into())
+    }
+
+    fn close(&mut self, number: i32) -> io::Result<()> {
+        let file = self.open.remove(&number).ok_or_else(|| error(libc::EBADF))?;
+        if file.writes() {
+            self.written.retain(|path| *path != file.path);
+            self.written.push(file.path.clone());
+            let surplus = self.written.len().saturating_sub(WRITTEN_MAX);
+            self.written.drain(..surplus);
+        }
+        Ok(())
+    }
+
+    /// The files as they are now.
+    pub fn save(&self, remarks: &mut Vec<String>) -> Vec<SavedFile> {
+        let mut all: Vec<(&Rc<OpenFile>, SavedFile)> = Vec::new();
+        for (number, file) in &self.open {
+            if let Some((_, saved)) = all.iter_mut().find(|(known, _)| Rc::ptr_eq(known, file)) {
+                saved.numbers.push(*number);
+                continue;
+            }
+            let length = file.writes().then(|| file.host.metadata().map_or(0, |about| about.len()));
+            let offset = match file.kind {
+                Kind::Regular | Kind::Directory => (&file.host).stream_position().unwrap_or(0),
+                _ => 0,
+            };
+            if file.kind == Kind::Lost {
+                let name = String::from_utf8_lossy(&file.path);
+                remarks.push(format!("descriptor {number} ({name}) is not saved: a restart has it closed"));
+            }
+            let numbers = vec![*number];
+            let (path, flags, kind) = (file.path.clone(), file.flags, file.kind);
+            all.push((file, SavedFile { numbers, path, flags, kind, offset, length }));
+        }
+        let closed = self.written.iter().filter_map(|path| {
+            let length = fs::metadata(std::ffi::OsStr::from_bytes(path)).ok()?.len();
+            let (numbers, path) = (Vec::new(), path.clone());
+            Some(SavedFile { numbers, path, flags: 0, kind: Kind::Regular, offset: 0, length: Some(length) })
+        });
+        all.into_iter().map(|(_, saved)| saved).chain(closed).collect()
+    }
+
+    /// Opens the files of a saved rank, and cuts back those that it writes.
+    pub fn open_again(rank: usize, files: &[SavedFile], remarks: &mut Vec<String>) -> Result<Descriptors> {
+        let mut all = Descriptors::default();
+        for file in files {
+            let path = std::ffi::OsStr::from_bytes(&file.path);
+            if file.numbers.is_empty() {
+                cut_back(path, file, remarks);
+                all.written.push(file.path.clone());
+                continue;
+            }
+            let open = match file.kind {
+                Kind::Standard(number) => standard(rank, number)?,
+                Kind::Lost => continue,
+                Kind::Regular | Kind::Directory | Kind::Device => {
+                    let host = reopened(file).map_err(|error| {
+                        Error::Refused(format!("rank {rank} had {} open, and now: {error}", path.display()))
+                    })?;
+                    cut_back(path, file, remarks);
+                    OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind }
+                }
+            };
+            let open = Rc::new(open);
+            for number in &file.numbers {
+                all.open.insert(*number, open.clone());
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn standard(rank: usize, number: u8) -> Result<OpenFile> {
+    let wrong = |error| Error::system("standard input and output", error);
+    let host = if number == 0 && rank != 0 {
+        File::open("/dev/null").map_err(wrong)?
+    } else {
+        // The rank's copy has a number above those of the host's own.
+        let result = kernel::call(libc::SYS_fcntl, [number.into(), libc::F_DUPFD_CLOEXEC as u64, 3, 0, 0, 0]);
+        match kernel::result(result) {
+            Ok(descriptor) => owned(descriptor as RawFd),
+            // The job runs with this one closed.
+            Err(_) => OpenOptions::new().read(true).write(true).open("/dev/null").map_err(wrong)?,
+        }
+    };
+    let flags = if number == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
+    Ok(OpenFile { host, path: Vec::new(), flags, kind: Kind::Standard(number) })
+}
+
+fn reopened(file: &SavedFile) -> io::Result<File> {
+    let access = file.flags & libc::O_ACCMODE;
+    let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
+    let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
+    let mut host =
+        OpenOptions::new().read(reads).write(writes).custom_flags(keep).open(OsString::from_vec(file.path.clone()))?;
+    if file.kind != Kind::Device {
+        host.seek(SeekFrom::Start(file.offset))?;
+    }
+    Ok(host)
+}
+
+/// Cuts a file back to the length that it had. Text and data after the revision are written again.
+fn cut_back(path: &std::ffi::OsStr, file: &SavedFile, remarks: &mut Vec<String>) {
+    let Some(length) = file.length else { return };
+    let cut = OpenOptions::new().write(true).open(path).and_then(|host| {
+        let now = host.metadata()?.len();
+        if now > length { host.set_len(length).map(|()| now) } else { Ok(now) }
+    });
+    match cut {
+        Ok(now) if now < length => {
+            remarks.push(format!("{} is shorter than at the revision: {now} bytes of {length}", path.display()));
+        }
+        Ok(_) => {}
+        Err(error) => remarks.push(format!("{} is not cut back to {length} bytes: {error}", path.display())),
+    }
+}
+
+impl System {
+    /// Passes a call on with the host's descriptors at `places`.
+    pub(super) fn on_files(&mut self, number: i64, mut arguments: Arguments, places: &[usize]) -> i64 {
+        for place in places {
+            match self.descriptors.get(arguments[*place] as i32) {
+                Ok(file) => arguments[*place] = file.host.as_raw_fd() as u64,
+                Err(error) => return kernel::number(&error),
+            }
+        }
+        kernel::call(number, arguments)
+    }
+
+    pub(super) fn open(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
+        let [a, b, c, d, ..] = arguments;
+        let (directory, path, flags, mode) = match number {
+            libc::SYS_openat => (a, b, c as i32, d),
+            libc::SYS_creat => (libc::AT_FDCWD as u64, a, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, b),
+            _ => (libc::AT_FDCWD as u64, a, b as i32, c),
+        };
+        let directory = self.directory_of(directory as i32)?;
+        let host_flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
+        let open = |_: &mut System| kernel::call(libc::SYS_openat, [directory as u64, path, host_flags, mode, 0, 0]);
+        let host = kernel::result(self.with_umask(open))?;
+        self.descriptors.enter(Rc::new(OpenFile::new(host as RawFd, flags)), 0)
+    }
+
+    pub(super) fn close(&mut self, _: i64, [number, ..]: Arguments) -> io::Result<i64> {
+        self.descriptors.close(number as i32).map(|()| 0)
+    }
+
+    pub(super) fn close_range(&mut self, _: i64, [first, last, ..]: Arguments) -> io::Result<i64> {
+        let numbers: Vec<i32> = self.descriptors.open.keys().copied().collect();
+        for number in numbers {
+            if (first..=last).contains(&(number as u64)) {
+                self.descriptors.close(number)?;
+            }
+        }
+        Ok(0)
+    }
+
+    pub(super) fn dup(&mut self, number: i64, [old, new, ..]: Arguments) -> io::Result<i64> {
+        let (old, new) = (old as i32, new as i32);
+        let file = self.descriptors.get(old)?.clone();
+        if number == libc::SYS_dup {
+            return self.descriptors.enter(file, 0);
+        }
+        if old == new {
+            return if number == libc::SYS_dup2 { Ok(new.into()) } else { Err(error(libc::EINVAL)) };
+        }
+        if !(0..DESCRIPTORS_MAX).contains(&new) {
+            return Err(error(libc::EBADF));
+        }
+        let _ = self.descriptors.close(new);
+        self.descriptors.open.insert(new, file);
+        Ok(new.into())
+    }
+
+    pub(super) fn fcntl(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
+        let [descriptor, command, value, ..] = arguments;
+        let file = self.descriptors.get(descriptor as i32)?.clone();
+        match command as i32 {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.descriptors.enter(file, value as i32),
+            // No rank starts another program.
+            libc::F_GETFD => Ok(libc::FD_CLOEXEC.into()),
+            libc::F_SETFD => Ok(0),
+            _ => kernel::result(kernel::call(number, [file.host.as_raw_fd() as u64, command, value, 0, 0, 0])),
+        }
+    }
+
+    /// Passes on a call that makes a descriptor which no file name stands for.
+    pub(super) fn new_descriptor(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
+        let host = kernel::result(kernel::call(number, arguments))?;
+        let file = OpenFile { kind: Kind::Lost, ..OpenFile::new(host as RawFd, libc::O_RDWR) };
+        self.descriptors.enter(Rc::new(file), 0)
+    }
+
+    pub(super) fn accept(&mut self, number: i64, mut arguments: Arguments) -> io::Result<i64> {
+        arguments[0] = self.descriptors.get(arguments[0] as i32)?.host.as_raw_fd() as u64;
+        self.new_descriptor(number, arguments)
+    }
+
+    pub(super) fn pipe(&mut self, number: i64, [into, flags, ..]: Arguments) -> io::Result<i64> {
+        let flags = if number == libc::SYS_pipe2 { flags } else { 0 };
+        let mut ends = [0i32; 2];
+        kernel::result(kernel::call(libc::SYS_pipe2, [(&raw mut ends) as u64, flags, 0, 0, 0, 0]))?;
+        let files = ends.map(|end| Rc::new(OpenFile::new(end, libc::O_RDWR)));
+        let [reads, writes] = files;
+        let reads = self.descriptors.enter(reads, 0)? as i32;
+        let writes = self.descriptors.enter(writes, 0)? as i32;
+        memory::put(self.slot, into as usize, &[reads, writes])?;
+        Ok(0)
+    }
+}

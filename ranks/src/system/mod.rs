@@ -1,0 +1,151 @@
+//! The system calls of a rank. Each is passed to the kernel, emulated, or refused, as the table says.
+//!
+//! Invariant: whatever a rank gets from the kernel lies in its slot, or in this value, which is saved with it: memory,
+//! descriptors, directory, process number, clocks. Nothing of it belongs to the process.
+
+mod clock;
+mod descriptors;
+mod directory;
+mod kernel;
+mod memory_calls;
+mod polling;
+mod process;
+mod table;
+
+pub(crate) use descriptors::SavedFile;
+
+use crate::{
+    Result,
+    files::MappedFiles,
+    slot::{Areas, Slot},
+};
+use clock::Clocks;
+use descriptors::Descriptors;
+use directory::Directory;
+use memory_calls::Heap;
+use process::Process;
+use serde::{Deserialize, Serialize};
+use table::{Treatment, treatment};
+
+/// The end of a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The result, or an error number below zero.
+    Result(i64),
+    /// The rank ends with this exit code.
+    Exit(i32),
+    /// A signal that the rank sent to itself ends it.
+    Signal(i32),
+}
+
+pub(crate) type Arguments = [u64; 6];
+
+/// The operating system, as one rank sees it.
+#[derive(Debug)]
+pub(crate) struct System {
+    pub slot: Slot,
+    pub rank: usize,
+    pub areas: Areas,
+    pub mapped: MappedFiles,
+    pub heap: Heap,
+    pub process: Process,
+    clocks: Clocks,
+    descriptors: Descriptors,
+    directory: Directory,
+    /// Refusals that were reported: once each.
+    reported: Vec<i64>,
+    /// Messages for the user, in order.
+    pub remarks: Vec<String>,
+}
+
+/// The part of a [`System`] that is saved.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedSystem {
+    pub areas: Areas,
+    pub mapped: MappedFiles,
+    heap: Heap,
+    process: Process,
+    clocks: Clocks,
+    pub files: Vec<SavedFile>,
+    directory: Vec<u8>,
+}
+
+impl System {
+    /// The system of a new rank.
+    pub fn new(slot: Slot, rank: usize) -> Result<System> {
+        Ok(System {
+            slot,
+            rank,
+            areas: Areas::default(),
+            mapped: MappedFiles::default(),
+            heap: Heap::new(slot),
+            process: Process::new(rank),
+            clocks: Clocks::default(),
+            descriptors: Descriptors::standard(rank)?,
+            directory: Directory::current()?,
+            reported: Vec::new(),
+            remarks: Vec::new(),
+        })
+    }
+
+    /// The state to save. The rank does not run.
+    pub fn save(&mut self) -> Result<SavedSystem> {
+        Ok(SavedSystem {
+            areas: self.areas.clone(),
+            mapped: self.mapped.clone(),
+            heap: self.heap.clone(),
+            process: self.process.clone(),
+            clocks: self.clocks.saved(),
+            files: self.descriptors.save(&mut self.remarks),
+            directory: self.directory.path()?,
+        })
+    }
+
+    /// The system of a rank that is brought back: its files open again, each as long as it was. The memory is mapped by
+    /// others.
+    pub fn bring_back(slot: Slot, rank: usize, saved: SavedSystem) -> Result<System> {
+        let mut remarks = Vec::new();
+        Ok(System {
+            slot,
+            rank,
+            areas: saved.areas,
+            mapped: saved.mapped,
+            heap: saved.heap,
+            process: saved.process,
+            clocks: saved.clocks.brought_back(),
+            descriptors: Descriptors::open_again(rank, &saved.files, &mut remarks)?,
+            directory: Directory::open(&saved.directory)?,
+            reported: Vec::new(),
+            remarks,
+        })
+    }
+
+    /// Does system call `number`. `thread_pointer`: the rank's.
+    pub fn call(&mut self, number: i64, arguments: Arguments, thread_pointer: &mut u64) -> Outcome {
+        match treatment(number) {
+            Treatment::Pass => Outcome::Result(kernel::call(number, arguments)),
+            Treatment::Files(places) => Outcome::Result(self.on_files(number, arguments, places)),
+            Treatment::Path(first) => Outcome::Result(self.at_path(number, arguments, first)),
+            Treatment::Emulate(emulate) => match emulate(self, number, arguments) {
+                Ok(result) => Outcome::Result(result),
+                Err(error) => Outcome::Result(kernel::number(&error)),
+            },
+            Treatment::ThreadPointer => Outcome::Result(kernel::thread_pointer(arguments, thread_pointer)),
+            Treatment::Exit => Outcome::Exit(arguments[0] as i32 & 0xff),
+            Treatment::Signal => self.process.signal(number, arguments),
+            Treatment::Answer(result) => Outcome::Result(result),
+            Treatment::Refuse(error, why) => {
+                self.refuse(number, why);
+                Outcome::Result(-i64::from(error))
+            }
+        }
+    }
+
+    /// Keeps a remark on a refused call, once for each call.
+    fn refuse(&mut self, number: i64, why: &str) {
+        if !self.reported.contains(&number) {
+            self.reported.push(number);
+            self.remarks.push(format!("rank {}: {why}", self.rank));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Everything that belongs to this processor: the switch between host and rank, and the trap for system calls.
+//!
+//! Invariant: no code that runs between the two thread pointers touches thread-local memory. Only the assembly here runs
+//! there.
+
+mod switch;
+mod trap;
+
+pub(crate) use switch::{entry_frame, gate_address, run_rank};
+pub(crate) use trap::{Context, InRank, catch_system_calls, unsupported};
