@@ -1,10 +1,8 @@
-/* The predefined operations, as loops over elements of one kind. Licence: MIT OR Apache-2.0.
+/* The predefined operations, as loops over elements of one basic type. Licence: MIT OR Apache-2.0.
  *
- * Each list below names the kinds of elements of a family; each operation is one expression over `a`, the element of
+ * Each list below names the basic types of a family; each operation is one expression over `a`, the element of
  * the first operand, and `b`, the element of the second. */
 #include "op_kernels.h"
-#include <complex.h>
-#include <stdint.h>
 
 typedef __int128 int128;
 typedef _Complex float complex_float;
@@ -26,42 +24,57 @@ PAIR(two_int, int, int)
 PAIR(two_float, float, float)
 PAIR(two_double, double, double)
 
+/* The type of halves exists where the compiler has it. */
+#ifdef __FLT16_MANT_DIG__
+typedef _Complex _Float16 complex_float16;
+#define HALVES(X, OP) X(OP, FLOAT16, _Float16)
+#define COMPLEX_HALVES(X, OP) X(OP, FLOAT16_COMPLEX, complex_float16)
+#else
+#define HALVES(X, OP)
+#define COMPLEX_HALVES(X, OP)
+#endif
+
 #define INTEGERS(X, OP)                                                                                                \
-  X(OP, I8, int8_t)                                                                                                    \
-  X(OP, I16, int16_t)                                                                                                  \
-  X(OP, I32, int32_t)                                                                                                  \
-  X(OP, I64, int64_t)                                                                                                  \
-  X(OP, I128, int128)                                                                                                  \
-  X(OP, U8, uint8_t)                                                                                                   \
-  X(OP, U16, uint16_t)                                                                                                 \
-  X(OP, U32, uint32_t)                                                                                                 \
-  X(OP, U64, uint64_t)
+  X(OP, CHAR, int8_t)                                                                                                  \
+  X(OP, INT8, int8_t)                                                                                                  \
+  X(OP, INT16, int16_t)                                                                                                \
+  X(OP, INT32, int32_t)                                                                                                \
+  X(OP, INT64, int64_t)                                                                                                \
+  X(OP, INT128, int128)                                                                                                \
+  X(OP, UINT8, uint8_t)                                                                                                \
+  X(OP, UINT16, uint16_t)                                                                                              \
+  X(OP, UINT32, uint32_t)                                                                                              \
+  X(OP, UINT64, uint64_t)
 #define FLOATS(X, OP)                                                                                                  \
-  X(OP, F32, float)                                                                                                    \
-  X(OP, F64, double)                                                                                                   \
-  X(OP, F80, long double)                                                                                              \
-  X(OP, F128, __float128)
+  HALVES(X, OP)                                                                                                        \
+  X(OP, FLOAT, float)                                                                                                  \
+  X(OP, DOUBLE, double)                                                                                                \
+  X(OP, LONG_DOUBLE, long double)                                                                                      \
+  X(OP, FLOAT128, __float128)
 #define COMPLEXES(X, OP)                                                                                               \
-  X(OP, C32, complex_float)                                                                                            \
-  X(OP, C64, complex_double)                                                                                           \
-  X(OP, C80, complex_long_double)                                                                                      \
-  X(OP, C128, complex_float128)
+  COMPLEX_HALVES(X, OP)                                                                                                \
+  X(OP, FLOAT_COMPLEX, complex_float)                                                                                  \
+  X(OP, DOUBLE_COMPLEX, complex_double)                                                                                \
+  X(OP, LONG_DOUBLE_COMPLEX, complex_long_double)                                                                      \
+  X(OP, FLOAT128_COMPLEX, complex_float128)
 #define LOGICALS(X, OP)                                                                                                \
-  X(OP, L8, int8_t)                                                                                                    \
-  X(OP, L16, int16_t)                                                                                                  \
-  X(OP, L32, int32_t)                                                                                                  \
-  X(OP, L64, int64_t)                                                                                                  \
-  X(OP, L128, int128)
+  X(OP, BOOL, uint8_t)                                                                                                 \
+  X(OP, LOGICAL8, int8_t)                                                                                              \
+  X(OP, LOGICAL16, int16_t)                                                                                            \
+  X(OP, LOGICAL32, int32_t)                                                                                            \
+  X(OP, LOGICAL64, int64_t)                                                                                            \
+  X(OP, LOGICAL128, int128)
 #define BYTES(X, OP) X(OP, BYTE, uint8_t)
 #define PAIRS(X, OP)                                                                                                   \
-  X(OP, F32_INT, float_int)                                                                                            \
-  X(OP, F64_INT, double_int)                                                                                           \
-  X(OP, F80_INT, long_double_int)                                                                                      \
-  X(OP, I16_INT, short_int)                                                                                            \
-  X(OP, I64_INT, long_int)                                                                                             \
-  X(OP, I32_I32, two_int)                                                                                              \
-  X(OP, F32_F32, two_float)                                                                                            \
-  X(OP, F64_F64, two_double)
+  X(OP, FLOAT_INT, float_int)                                                                                          \
+  X(OP, DOUBLE_INT, double_int)                                                                                        \
+  X(OP, LONG_DOUBLE_INT, long_double_int)                                                                              \
+  X(OP, SHORT_INT, short_int)                                                                                          \
+  X(OP, LONG_INT, long_int)                                                                                            \
+  X(OP, INT_INT, two_int)                                                                                              \
+  X(OP, 2INTEGER, two_int)                                                                                             \
+  X(OP, 2REAL, two_float)                                                                                              \
+  X(OP, 2DOUBLE, two_double)
 
 /* The families for which MPI defines each operation. */
 #define ORDERED(X, OP) INTEGERS(X, OP) FLOATS(X, OP)
@@ -87,10 +100,8 @@ PAIR(two_double, double, double)
 #define EXPRESSION_LXOR(a, b) (!(a) != !(b))
 #define EXPRESSION_BXOR(a, b) ((a) ^ (b))
 /* Of equal values, the one of the lower index. */
-#define EXPRESSION_MINLOC(a, b)                                                                                        \
-  ((a).value < (b).value || ((a).value == (b).value && (a).index < (b).index) ? (a) : (b))
-#define EXPRESSION_MAXLOC(a, b)                                                                                        \
-  ((a).value > (b).value || ((a).value == (b).value && (a).index < (b).index) ? (a) : (b))
+#define EXPRESSION_MINLOC(a, b) ((a).value < (b).value || ((a).value == (b).value && (a).index < (b).index) ? (a) : (b))
+#define EXPRESSION_MAXLOC(a, b) ((a).value > (b).value || ((a).value == (b).value && (a).index < (b).index) ? (a) : (b))
 
 #define KERNEL(OP, KIND, TYPE)                                                                                         \
   static void OP##_##KIND(const void *in, void *inout, size_t count) {                                                 \
@@ -100,7 +111,7 @@ PAIR(two_double, double, double)
   }
 OPERATIONS_OF(KERNEL)
 
-#define ENTRY(OP, KIND, TYPE) [OPERATION_##OP][ELEMENT_##KIND] = OP##_##KIND,
-static kernel *const kernels[OPERATIONS][ELEMENTS] = {OPERATIONS_OF(ENTRY)};
+#define ENTRY(OP, KIND, TYPE) [OPERATION_##OP][BASIC_##KIND] = OP##_##KIND,
+static kernel *const kernels[OPERATION_NO_OP + 1][BASIC_BOUND + 1] = {OPERATIONS_OF(ENTRY)};
 
-kernel *kernel_find(enum operation operation, enum element element) { return kernels[operation][element]; }
+kernel *kernel_find(enum operation_code code, enum basic basic) { return kernels[code][basic]; }
