@@ -88,14 +88,17 @@ struct part {
   struct datatype *of;
 };
 
+/* MPI_Type_commit was called; the lower or upper bound was set, by MPI_Type_create_resized or MPI_LB and MPI_UB. */
+enum { TYPE_COMMITTED = 1, TYPE_MARKED_LB = 2, TYPE_MARKED_UB = 4 };
+
 struct datatype {
   struct object object;
   uint8_t basic;  /* enum basic of a basic type; 0: derived */
   bool dense;     /* elements lie one after another without gaps, from offset 0, in the order of their bytes */
-  bool committed;
+  uint8_t flags;  /* TYPE_... */
+  uint8_t align;  /* of the basic element that needs most */
   MPI_Count size; /* bytes of data */
   MPI_Aint lb, extent, true_lb, true_extent;
-  MPI_Count elements; /* number of basic elements; -1: they differ in size */
   MPI_Count part_count;
   struct part *parts;
   struct contents *contents; /* for MPI_Type_get_contents; NULL: a named type */
@@ -210,7 +213,7 @@ struct request {
   struct buffer buffer;
   struct mainstay_message message;
   struct outcome outcome; /* of REQUEST_FINISHED, REQUEST_COLLECTIVE */
-  struct general *general;
+  struct general *general; /* of REQUEST_GENERAL */
   struct work *work; /* of REQUEST_COLLECTIVE */
 };
 
@@ -272,7 +275,7 @@ void *take_memory(size_t bytes);
 void *take_zeroed(size_t count, size_t bytes);
 void *grow_memory(void *old, size_t bytes);
 
-/* ---- groups.c and comms.c (base; the functions of MPI on them are in group.c and comm.c) */
+/* ---- members.c (the functions of MPI on groups and communicators are in group.c and comm.c) */
 struct group *group_new(int size);                             /* `members` is to be filled in, then: */
 void group_finish(struct group *group);                        /* sets `rank` */
 int group_place(struct group *group, int number);              /* number of the job → place, or MPI_UNDEFINED */
@@ -331,6 +334,8 @@ size_t receive_bytes(struct comm *comm, int context, int peer, int tag, void *da
 void step_collectives(void);
 /* Waits for the next event: called in a loop around a condition that a message can make true. */
 void wait_event(void);
+/* For a test that found nothing: lets other ranks run, and messages arrive. */
+void let_others_run(void);
 
 /* ---- requests.c */
 struct request *request_new(enum request_kind kind, struct comm *comm);
@@ -340,6 +345,9 @@ struct request *request_finished(MPI_Count bytes);
  * `release` is called when the request is freed. */
 struct request *request_collective(struct comm *comm, const struct work *work, bool persistent);
 int request_start(struct request *request);
+/* Frees a request that is not active, or marks an active one to be freed once it is done. */
+void request_release(struct request *request);
+bool request_done(struct request *request);
 
 /* ---- pack.c: between a buffer with a datatype and contiguous bytes (of the machine's representation) */
 void pack_bytes(const void *data, MPI_Count count, const struct datatype *type, void *packed);

@@ -115,16 +115,13 @@ MAINSTAY_MPI(int, Rput_c, (const void *origin_addr, MPI_Count origin_count, MPI_
              MPI_Request *request));
 MAINSTAY_MPI(int, Session_attach_buffer, (MPI_Session session, void *buffer, int size));
 MAINSTAY_MPI(int, Session_attach_buffer_c, (MPI_Session session, void *buffer, MPI_Count size));
-MAINSTAY_MPI(MPI_Fint, Session_c2f, (MPI_Session session));
 MAINSTAY_MPI(int, Session_call_errhandler, (MPI_Session session, int errorcode));
 MAINSTAY_MPI(int, Session_create_errhandler, (MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler
              *errhandler));
 MAINSTAY_MPI(int, Session_detach_buffer, (MPI_Session session, void *buffer_addr, int *size));
 MAINSTAY_MPI(int, Session_detach_buffer_c, (MPI_Session session, void *buffer_addr, MPI_Count *size));
-MAINSTAY_MPI(MPI_Session, Session_f2c, (MPI_Fint session));
 MAINSTAY_MPI(int, Session_finalize, (MPI_Session *session));
 MAINSTAY_MPI(int, Session_flush_buffer, (MPI_Session session));
-MAINSTAY_MPI(MPI_Session, Session_fromint, (int session));
 MAINSTAY_MPI(int, Session_get_errhandler, (MPI_Session session, MPI_Errhandler *errhandler));
 MAINSTAY_MPI(int, Session_get_info, (MPI_Session session, MPI_Info *info_used));
 MAINSTAY_MPI(int, Session_get_nth_pset, (MPI_Session session, MPI_Info info, int n, int *pset_len, char *pset_name));
@@ -133,7 +130,6 @@ MAINSTAY_MPI(int, Session_get_pset_info, (MPI_Session session, const char *pset_
 MAINSTAY_MPI(int, Session_iflush_buffer, (MPI_Session session, MPI_Request *request));
 MAINSTAY_MPI(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session));
 MAINSTAY_MPI(int, Session_set_errhandler, (MPI_Session session, MPI_Errhandler errhandler));
-MAINSTAY_MPI(int, Session_toint, (MPI_Session session));
 MAINSTAY_MPI(int, Unpublish_name, (const char *service_name, MPI_Info info, const char *port_name));
 MAINSTAY_MPI(int, Win_allocate, (MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win
              *win));
@@ -144,7 +140,6 @@ MAINSTAY_MPI(int, Win_allocate_shared, (MPI_Aint size, int disp_unit, MPI_Info i
 MAINSTAY_MPI(int, Win_allocate_shared_c, (MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void
              *baseptr, MPI_Win *win));
 MAINSTAY_MPI(int, Win_attach, (MPI_Win win, void *base, MPI_Aint size));
-MAINSTAY_MPI(MPI_Fint, Win_c2f, (MPI_Win win));
 MAINSTAY_MPI(int, Win_call_errhandler, (MPI_Win win, int errorcode));
 MAINSTAY_MPI(int, Win_complete, (MPI_Win win));
 MAINSTAY_MPI(int, Win_create, (void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win));
@@ -156,7 +151,6 @@ MAINSTAY_MPI(int, Win_create_keyval, (MPI_Win_copy_attr_function *win_copy_attr_
              *win_delete_attr_fn, int *win_keyval, void *extra_state));
 MAINSTAY_MPI(int, Win_delete_attr, (MPI_Win win, int win_keyval));
 MAINSTAY_MPI(int, Win_detach, (MPI_Win win, const void *base));
-MAINSTAY_MPI(MPI_Win, Win_f2c, (MPI_Fint win));
 MAINSTAY_MPI(int, Win_fence, (int assert, MPI_Win win));
 MAINSTAY_MPI(int, Win_flush, (int rank, MPI_Win win));
 MAINSTAY_MPI(int, Win_flush_all, (MPI_Win win));
@@ -164,7 +158,6 @@ MAINSTAY_MPI(int, Win_flush_local, (int rank, MPI_Win win));
 MAINSTAY_MPI(int, Win_flush_local_all, (MPI_Win win));
 MAINSTAY_MPI(int, Win_free, (MPI_Win *win));
 MAINSTAY_MPI(int, Win_free_keyval, (int *win_keyval));
-MAINSTAY_MPI(MPI_Win, Win_fromint, (int win));
 MAINSTAY_MPI(int, Win_get_attr, (MPI_Win win, int win_keyval, void *attribute_val, int *flag));
 MAINSTAY_MPI(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler *errhandler));
 MAINSTAY_MPI(int, Win_get_group, (MPI_Win win, MPI_Group *group));
@@ -182,7 +175,6 @@ MAINSTAY_MPI(int, Win_shared_query_c, (MPI_Win win, int rank, MPI_Aint *size, MP
 MAINSTAY_MPI(int, Win_start, (MPI_Group group, int assert, MPI_Win win));
 MAINSTAY_MPI(int, Win_sync, (MPI_Win win));
 MAINSTAY_MPI(int, Win_test, (MPI_Win win, int *flag));
-MAINSTAY_MPI(int, Win_toint, (MPI_Win win));
 MAINSTAY_MPI(int, Win_unlock, (int rank, MPI_Win win));
 MAINSTAY_MPI(int, Win_unlock_all, (MPI_Win win));
 MAINSTAY_MPI(int, Win_wait, (MPI_Win win));
