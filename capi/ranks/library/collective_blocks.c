@@ -18,6 +18,7 @@ static MPI_Aint layout_place(const struct layout *layout, int part) {
 struct block layout_block(const struct layout *layout, int part) {
   struct datatype *type = layout->type ? layout->type : type_of(layout->types[part]);
   MPI_Count count = layout_count(layout, part);
+  if (layout->same) return (struct block){layout->data, count, type};
   MPI_Aint place = layout->places ? layout_place(layout, part) : (MPI_Aint)part * (MPI_Aint)count;
   if (layout->type) place *= type->extent;
   return (struct block){layout->data + place, count, type};

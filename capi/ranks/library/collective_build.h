@@ -17,6 +17,7 @@ struct layout {
   const void *counts;        /* of each part: int, or MPI_Count if wide */
   const void *places; /* int, or MPI_Aint if wide; in extents, or in bytes if `types` are given; NULL: in order */
   bool wide_counts, wide_places;
+  bool same; /* all parts are the same data: `count` elements at `data` */
 };
 
 MPI_Count layout_count(const struct layout *layout, int part);
@@ -68,7 +69,7 @@ void build_reduce_scatter_between(struct schedule *schedule, struct comm *comm, 
 /* The maximum of each number over all members of a communicator, both groups of an inter-communicator. */
 void build_maximum(struct schedule *schedule, struct comm *comm, uint32_t *numbers, int count);
 
-/* collective_neighbors.c */
+/* collective_neighbors.c: between ranks that are neighbours in the topology of the communicator */
 void build_neighbors(struct schedule *schedule, struct comm *comm, const struct layout *from, const struct layout *to);
 
 #endif /* MAINSTAY_COLLECTIVE_BUILD_H */
