@@ -231,7 +231,7 @@ static void start_step(struct schedule *schedule, struct step *step) {
 /* True if the step is done. Takes in what a message brought. */
 static bool end_step(struct schedule *schedule, struct step *step) {
   if (step->kind > STEP_RECEIVE) return true;
-  if (!__atomic_load_n(&step->message.done, __ATOMIC_ACQUIRE)) return false;
+  if (!step->message.done) return false;
   if (step->kind == STEP_RECEIVE) {
     size_t bytes = step->message.arrived_bytes;
     if (bytes > step->message.bytes) {
@@ -265,24 +265,24 @@ int schedule_run(struct schedule *schedule) {
   return error;
 }
 
-static int request_begin(struct request *request) {
+static int work_start(struct request *request) {
   struct schedule *schedule = request->work->state;
   schedule->error = MPI_SUCCESS;
   schedule_restart(schedule);
   return MPI_SUCCESS;
 }
 
-static bool request_step(struct request *request) {
+static bool work_step(struct request *request) {
   struct schedule *schedule = request->work->state;
   if (!schedule_step(schedule)) return false;
   request->outcome.error = schedule->error;
   return true;
 }
 
-static void request_release(struct request *request) { schedule_free(request->work->state); }
+static void work_release(struct request *request) { schedule_free(request->work->state); }
 
 struct request *schedule_request(struct schedule *schedule, bool persistent) {
-  struct work work = {request_begin, request_step, request_release, schedule, NULL};
+  struct work work = {work_start, work_step, work_release, schedule, NULL};
   struct request *request = request_collective(schedule->comm, &work, persistent);
   if (!persistent) request_start(request);
   return request;

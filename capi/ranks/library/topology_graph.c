@@ -3,6 +3,13 @@
 #include "comm.h"
 #include "topology.h"
 
+#ifndef MAINSTAY_ABI_STANDARD
+/* Addresses that stand for something else than a list of weights. */
+static int unweighted[1], weights_empty[1];
+int *const MPI_UNWEIGHTED = unweighted;
+int *const MPI_WEIGHTS_EMPTY = weights_empty;
+#endif
+
 static int check_graph(const struct comm *comm, int nodes, const int *index, const int *edges) {
   if (comm->remote) return MPI_ERR_COMM;
   if (nodes < 0 || nodes > comm_size(comm) || (nodes > 0 && !index)) return MPI_ERR_ARG;
