@@ -119,6 +119,8 @@ class Call:
         yield from (f"  {line}" for line in self.after)
         yield "  if (ierror) *ierror = outcome;"
         yield "}"
+        if macro == "FORTRAN" and function.name.endswith("_c"):
+            yield f"TWIN(void, {name}, {name.removesuffix('_c')}_f08_large_, ({', '.join(parameters)}))"
 
 
 def in_f08(table, function):
@@ -158,6 +160,32 @@ def section_call(table, function):
     yield "}"
 
 
+def mpich_call(table, function):
+    """The same function in MPICH's mpi_f08: buffers come as gfortran's descriptors."""
+    small = function.name.removesuffix("_c").lower()
+    name = f"mpi_{small}_f08ts_" + ("large_" if function.name.endswith("_c") else "")
+    call = Call(table, function)
+    parameters, lengths, passed, before = [], [], [], []
+    for argument, parameter in zip(function.arguments, call.parameters, strict=True):
+        room = f"{argument.name}_room"
+        if argument.kind == "text":
+            lengths.append(f"size_t {argument.name}_length")
+            passed.append(f"section_of_text(&{room}, {argument.name}, {argument.name}_length)")
+        elif argument.kind in ("choice", "address"):
+            parameter = f"const struct gfortran_array *{argument.name}"
+            passed.append(f'section_from(&{room}, {argument.name}, "MPI_{function.name}")')
+        else:
+            parameters.append(parameter)
+            passed.append(argument.name)
+            continue
+        parameters.append(parameter)
+        before.append(f"union section_room {room};")
+    yield f"SECTIONS_OF_MPICH({name}, ({', '.join([*parameters, 'MPI_Fint *ierror', *lengths])})) {{"
+    yield from (f"  {line}" for line in before)
+    yield f"  mpi_{function.name.lower()}_f08ts({', '.join([*passed, 'ierror'])});"
+    yield "}"
+
+
 def files(table, known):
     """The generated files in C: one for each header of functions."""
     texts = {}
@@ -165,6 +193,7 @@ def files(table, known):
         lines = [] if fits(table["by_hand"], function.name) else list(Call(table, function).lines())
         if has_section(table, function):
             lines += section_call(table, function)
+            lines += mpich_call(table, function)
         if lines:
             texts.setdefault(function.header, []).append("\n" + "\n".join(lines) + "\n")
     return {f"{header}.c": HEAD.format(header=header) + "".join(parts) for header, parts in texts.items()}

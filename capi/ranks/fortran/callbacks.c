@@ -84,14 +84,18 @@ FORTRAN(void, mpi_file_create_errhandler, (file_handler_fn * handler, MPI_Fint *
 
 /* ---- representations of data in files: the library refuses them */
 
-FORTRAN(void, mpi_register_datarep,
-        (char *datarep, void *read_fn, void *write_fn, void *extent_fn, MPI_Aint *extra_state, MPI_Fint *ierror,
-         size_t length)) {
-  (void)read_fn, (void)write_fn, (void)extent_fn, (void)extra_state;
-  char *name = f_text(datarep, length);
-  const int outcome = MPI_Register_datarep(name, NULL, NULL, NULL, NULL);
-  free(name);
-  if (ierror) *ierror = outcome;
-}
+#define REGISTER(name, Name)                                                                                           \
+  FORTRAN(void, name,                                                                                                  \
+          (char *datarep, void *read_fn, void *write_fn, void *extent_fn, MPI_Aint *extra_state, MPI_Fint *ierror,     \
+           size_t length)) {                                                                                           \
+    (void)read_fn, (void)write_fn, (void)extent_fn, (void)extra_state;                                                 \
+    char *text = f_text(datarep, length);                                                                              \
+    const int outcome = Name(text, NULL, NULL, NULL, NULL);                                                            \
+    free(text);                                                                                                        \
+    if (ierror) *ierror = outcome;                                                                                     \
+  }
+REGISTER(mpi_register_datarep, MPI_Register_datarep)
+REGISTER(mpi_register_datarep_c, MPI_Register_datarep_c)
 
 FORTRAN_77(void, mpi_conversion_fn_null, (void)) { refuse("MPI_CONVERSION_FN_NULL", "as a function to call"); }
+FORTRAN_77(void, mpi_conversion_fn_null_c, (void)) { refuse("MPI_CONVERSION_FN_NULL_C", "as a function to call"); }

@@ -34,10 +34,13 @@ _Static_assert(sizeof(MPI_Status) == MPI_F_STATUS_SIZE * sizeof(MPI_Fint), "a st
   TWIN(type, name, p##name##_f08_, arguments)                                                                          \
   FORTRAN_77(type, name, arguments)
 
-/* A function of mpi_f08 with buffers. */
+/* A function of mpi_f08 with buffers; and the same in MPICH's mpi_f08. */
 #define SECTIONS(name, arguments)                                                                                      \
   SEEN void name##_f08ts arguments;                                                                                    \
   void name##_f08ts arguments
+#define SECTIONS_OF_MPICH(name, arguments)                                                                             \
+  SEEN void name arguments;                                                                                            \
+  void name arguments
 
 /* ---- addresses.c */
 void *f_buffer(void *buffer);               /* MPI_BOTTOM and MPI_IN_PLACE as in C */
@@ -80,5 +83,25 @@ void section_unpack(const struct section *section, void *data); /* copies the el
 void section_drop(const struct section *section, void *data);   /* frees the copy */
 /* The address of the elements, for a call that uses them later. Ends the job if they have gaps. */
 void *section_kept(const struct section *section, const char *function);
+
+/* ---- mpich.c: buffers of programs that were compiled with MPICH's mpi_f08 */
+struct gfortran_array {
+  void *base;
+  size_t offset, bytes;
+  int version;
+  int8_t rank, type;
+  int16_t attribute;
+  ptrdiff_t span;
+  struct {
+    ptrdiff_t stride, lower, upper; /* the stride in units of `span` */
+  } dimensions[];
+};
+union section_room {
+  struct section section;
+  char room[sizeof(struct section) + 15 * sizeof(struct dimension)];
+};
+/* The descriptor as a section in `room`. */
+const struct section *section_from(union section_room *room, const struct gfortran_array *array, const char *function);
+const struct section *section_of_text(union section_room *room, char *text, size_t length);
 
 #endif

@@ -18,6 +18,13 @@ FORTRAN(void, mpi_info_create_env, (MPI_Fint * info, MPI_Fint *ierror)) {
   if (ierror) *ierror = outcome;
 }
 
+/* The call alone keeps the compiler from moving the buffer's uses. */
+FORTRAN_77(void, mpi_f_sync_reg, (void *buffer)) { (void)buffer; }
+SEEN void mpi_f_sync_reg_f08ts(const struct section *buffer);
+void mpi_f_sync_reg_f08ts(const struct section *buffer) { (void)buffer; }
+SEEN void mpi_f_sync_reg_f08ts_(const void *buffer);
+void mpi_f_sync_reg_f08ts_(const void *buffer) { (void)buffer; }
+
 /* The length counts the NUL in C alone. */
 FORTRAN(void, mpi_info_get_string,
         (MPI_Fint * info, char *key, MPI_Fint *buflen, char *value, MPI_Fint *flag, MPI_Fint *ierror, size_t key_length,

@@ -52,6 +52,7 @@ program module_f08
   integer(MPI_COUNT_KIND) :: large
   real(8) :: a(6, 6), b(6, 6), c(3), whole(9)
   character(len=30) :: text
+  character(len=MPI_MAX_OBJECT_NAME) :: name
   logical :: flag
 
   call MPI_Init()
@@ -126,8 +127,8 @@ program module_f08
   call MPI_Type_vector(3, 1, 6, MPI_DOUBLE_PRECISION, type)
   call MPI_Type_commit(type)
   call MPI_Type_set_name(type, 'a row')
-  call MPI_Type_get_name(type, text, n)
-  call check(text == 'a row' .and. n == 5, 'type_get_name')
+  call MPI_Type_get_name(type, name, n)
+  call check(name == 'a row' .and. n == 5, 'type_get_name')
   a = reshape([(i, i=1, 36)], [6, 6])
   i = 0
   call MPI_Pack(a, 1, type, whole, 72, i, MPI_COMM_SELF)
@@ -179,11 +180,11 @@ contains
     call MPI_Free_mem(array)
   end subroutine
 
-  subroutine check(holds, name)
+  subroutine check(holds, step)
     logical, intent(in) :: holds
-    character(len=*), intent(in) :: name
+    character(len=*), intent(in) :: step
     if (holds) return
-    print '(2a)', 'module_f08: failed: ', name
+    print '(2a)', 'module_f08: failed: ', step
     call MPI_Abort(MPI_COMM_WORLD, 1)
   end subroutine
 end program

@@ -14,6 +14,11 @@ SECTIONS(mpi_allgather, (const struct section *sendbuf, MPI_Fint *sendcount, MPI
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allgather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgather"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allgather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgather_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm);
@@ -26,6 +31,11 @@ SECTIONS(mpi_allgather_c, (const struct section *sendbuf, MPI_Count *sendcount, 
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allgather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgather_c"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allgather_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgather_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -34,6 +44,11 @@ FORTRAN_77(void, mpi_allgather_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fi
 SECTIONS(mpi_allgather_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allgather_init_(section_kept(sendbuf, "MPI_Allgather_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Allgather_init"), recvcount, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_allgather_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgather_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgather_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgather_init"), recvcount, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_allgather_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgather_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -41,6 +56,11 @@ FORTRAN_77(void, mpi_allgather_init_c, (void *sendbuf, MPI_Count *sendcount, MPI
 }
 SECTIONS(mpi_allgather_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allgather_init_c_(section_kept(sendbuf, "MPI_Allgather_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Allgather_init_c"), recvcount, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_allgather_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgather_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgather_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgather_init_c"), recvcount, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_allgatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -54,6 +74,11 @@ SECTIONS(mpi_allgatherv, (const struct section *sendbuf, MPI_Fint *sendcount, MP
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allgatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgatherv"), recvcounts, displs, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allgatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgatherv_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm);
@@ -66,6 +91,11 @@ SECTIONS(mpi_allgatherv_c, (const struct section *sendbuf, MPI_Count *sendcount,
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allgatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgatherv_c"), recvcounts, displs, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allgatherv_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgatherv_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, *info, request);
@@ -74,6 +104,11 @@ FORTRAN_77(void, mpi_allgatherv_init, (void *sendbuf, MPI_Fint *sendcount, MPI_F
 SECTIONS(mpi_allgatherv_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allgatherv_init_(section_kept(sendbuf, "MPI_Allgatherv_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Allgatherv_init"), recvcounts, displs, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_allgatherv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgatherv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgatherv_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgatherv_init"), recvcounts, displs, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_allgatherv_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allgatherv_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, *info, request);
@@ -81,6 +116,11 @@ FORTRAN_77(void, mpi_allgatherv_init_c, (void *sendbuf, MPI_Count *sendcount, MP
 }
 SECTIONS(mpi_allgatherv_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allgatherv_init_c_(section_kept(sendbuf, "MPI_Allgatherv_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Allgatherv_init_c"), recvcounts, displs, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_allgatherv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allgatherv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allgatherv_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Allgatherv_init_c"), recvcounts, displs, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_allreduce, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -94,6 +134,11 @@ SECTIONS(mpi_allreduce, (const struct section *sendbuf, const struct section *re
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allreduce_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allreduce_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allreduce"), section_from(&recvbuf_room, recvbuf, "MPI_Allreduce"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allreduce_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Allreduce_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm);
@@ -106,6 +151,11 @@ SECTIONS(mpi_allreduce_c, (const struct section *sendbuf, const struct section *
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_allreduce_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allreduce_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allreduce_c"), section_from(&recvbuf_room, recvbuf, "MPI_Allreduce_c"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_allreduce_init, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allreduce_init(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -114,6 +164,11 @@ FORTRAN_77(void, mpi_allreduce_init, (void *sendbuf, void *recvbuf, MPI_Fint *co
 SECTIONS(mpi_allreduce_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allreduce_init_(section_kept(sendbuf, "MPI_Allreduce_init"), section_kept(recvbuf, "MPI_Allreduce_init"), count, datatype, op, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_allreduce_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allreduce_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allreduce_init"), section_from(&recvbuf_room, recvbuf, "MPI_Allreduce_init"), count, datatype, op, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_allreduce_init_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Allreduce_init_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -121,6 +176,11 @@ FORTRAN_77(void, mpi_allreduce_init_c, (void *sendbuf, void *recvbuf, MPI_Count 
 }
 SECTIONS(mpi_allreduce_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_allreduce_init_c_(section_kept(sendbuf, "MPI_Allreduce_init_c"), section_kept(recvbuf, "MPI_Allreduce_init_c"), count, datatype, op, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_allreduce_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_allreduce_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Allreduce_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Allreduce_init_c"), count, datatype, op, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_alltoall, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -134,6 +194,11 @@ SECTIONS(mpi_alltoall, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoall_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoall_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoall"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoall"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoall_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoall_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm);
@@ -146,6 +211,11 @@ SECTIONS(mpi_alltoall_c, (const struct section *sendbuf, MPI_Count *sendcount, M
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoall_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoall_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoall_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoall_c"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoall_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoall_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -154,6 +224,11 @@ FORTRAN_77(void, mpi_alltoall_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fin
 SECTIONS(mpi_alltoall_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoall_init_(section_kept(sendbuf, "MPI_Alltoall_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Alltoall_init"), recvcount, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_alltoall_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoall_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoall_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoall_init"), recvcount, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoall_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoall_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -161,6 +236,11 @@ FORTRAN_77(void, mpi_alltoall_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_
 }
 SECTIONS(mpi_alltoall_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoall_init_c_(section_kept(sendbuf, "MPI_Alltoall_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Alltoall_init_c"), recvcount, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_alltoall_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoall_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoall_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoall_init_c"), recvcount, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_alltoallv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -174,6 +254,11 @@ SECTIONS(mpi_alltoallv, (const struct section *sendbuf, MPI_Fint *sendcounts, MP
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoallv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallv"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallv"), recvcounts, rdispls, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallv_c(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm);
@@ -186,6 +271,11 @@ SECTIONS(mpi_alltoallv_c, (const struct section *sendbuf, MPI_Count *sendcounts,
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoallv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallv_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallv_c"), recvcounts, rdispls, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallv_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallv_init(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, *info, request);
@@ -194,6 +284,11 @@ FORTRAN_77(void, mpi_alltoallv_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_F
 SECTIONS(mpi_alltoallv_init, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoallv_init_(section_kept(sendbuf, "MPI_Alltoallv_init"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Alltoallv_init"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_alltoallv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallv_init"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallv_init"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallv_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallv_init_c(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, *info, request);
@@ -201,6 +296,11 @@ FORTRAN_77(void, mpi_alltoallv_init_c, (void *sendbuf, MPI_Count *sendcounts, MP
 }
 SECTIONS(mpi_alltoallv_init_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoallv_init_c_(section_kept(sendbuf, "MPI_Alltoallv_init_c"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Alltoallv_init_c"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_alltoallv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallv_init_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallv_init_c"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_alltoallw, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -214,6 +314,11 @@ SECTIONS(mpi_alltoallw, (const struct section *sendbuf, MPI_Fint *sendcounts, MP
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoallw_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallw_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallw"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallw"), recvcounts, rdispls, recvtypes, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallw_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallw_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm);
@@ -226,6 +331,11 @@ SECTIONS(mpi_alltoallw_c, (const struct section *sendbuf, MPI_Count *sendcounts,
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_alltoallw_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallw_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallw_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallw_c"), recvcounts, rdispls, recvtypes, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallw_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallw_init(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, *info, request);
@@ -234,6 +344,11 @@ FORTRAN_77(void, mpi_alltoallw_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_F
 SECTIONS(mpi_alltoallw_init, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoallw_init_(section_kept(sendbuf, "MPI_Alltoallw_init"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Alltoallw_init"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_alltoallw_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallw_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallw_init"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallw_init"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_alltoallw_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Alltoallw_init_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, *info, request);
@@ -241,6 +356,11 @@ FORTRAN_77(void, mpi_alltoallw_init_c, (void *sendbuf, MPI_Count *sendcounts, MP
 }
 SECTIONS(mpi_alltoallw_init_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_alltoallw_init_c_(section_kept(sendbuf, "MPI_Alltoallw_init_c"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Alltoallw_init_c"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_alltoallw_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_alltoallw_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Alltoallw_init_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Alltoallw_init_c"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
 }
 
 FORTRAN(void, mpi_barrier, (MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -262,6 +382,10 @@ SECTIONS(mpi_bcast, (const struct section *buffer, MPI_Fint *count, MPI_Fint *da
   mpi_bcast_(buffer_data, count, datatype, root, comm, ierror);
   section_unpack(buffer, buffer_data);
 }
+SECTIONS_OF_MPICH(mpi_bcast_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_bcast_f08ts(section_from(&buffer_room, buffer, "MPI_Bcast"), count, datatype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_bcast_c, (void *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Bcast_c(f_buffer(buffer), *count, *datatype, *root, *comm);
@@ -272,6 +396,10 @@ SECTIONS(mpi_bcast_c, (const struct section *buffer, MPI_Count *count, MPI_Fint 
   mpi_bcast_c_(buffer_data, count, datatype, root, comm, ierror);
   section_unpack(buffer, buffer_data);
 }
+SECTIONS_OF_MPICH(mpi_bcast_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_bcast_c_f08ts(section_from(&buffer_room, buffer, "MPI_Bcast_c"), count, datatype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_bcast_init, (void *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Bcast_init(f_buffer(buffer), *count, *datatype, *root, *comm, *info, request);
@@ -280,6 +408,10 @@ FORTRAN_77(void, mpi_bcast_init, (void *buffer, MPI_Fint *count, MPI_Fint *datat
 SECTIONS(mpi_bcast_init, (const struct section *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_bcast_init_(section_kept(buffer, "MPI_Bcast_init"), count, datatype, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_bcast_init_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_bcast_init_f08ts(section_from(&buffer_room, buffer, "MPI_Bcast_init"), count, datatype, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_bcast_init_c, (void *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Bcast_init_c(f_buffer(buffer), *count, *datatype, *root, *comm, *info, request);
@@ -287,6 +419,10 @@ FORTRAN_77(void, mpi_bcast_init_c, (void *buffer, MPI_Count *count, MPI_Fint *da
 }
 SECTIONS(mpi_bcast_init_c, (const struct section *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_bcast_init_c_(section_kept(buffer, "MPI_Bcast_init_c"), count, datatype, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_bcast_init_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_bcast_init_c_f08ts(section_from(&buffer_room, buffer, "MPI_Bcast_init_c"), count, datatype, root, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_exscan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -300,6 +436,11 @@ SECTIONS(mpi_exscan, (const struct section *sendbuf, const struct section *recvb
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_exscan_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_exscan_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Exscan"), section_from(&recvbuf_room, recvbuf, "MPI_Exscan"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_exscan_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Exscan_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm);
@@ -312,6 +453,11 @@ SECTIONS(mpi_exscan_c, (const struct section *sendbuf, const struct section *rec
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_exscan_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_exscan_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Exscan_c"), section_from(&recvbuf_room, recvbuf, "MPI_Exscan_c"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_exscan_init, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Exscan_init(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -320,6 +466,11 @@ FORTRAN_77(void, mpi_exscan_init, (void *sendbuf, void *recvbuf, MPI_Fint *count
 SECTIONS(mpi_exscan_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_exscan_init_(section_kept(sendbuf, "MPI_Exscan_init"), section_kept(recvbuf, "MPI_Exscan_init"), count, datatype, op, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_exscan_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_exscan_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Exscan_init"), section_from(&recvbuf_room, recvbuf, "MPI_Exscan_init"), count, datatype, op, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_exscan_init_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Exscan_init_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -327,6 +478,11 @@ FORTRAN_77(void, mpi_exscan_init_c, (void *sendbuf, void *recvbuf, MPI_Count *co
 }
 SECTIONS(mpi_exscan_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_exscan_init_c_(section_kept(sendbuf, "MPI_Exscan_init_c"), section_kept(recvbuf, "MPI_Exscan_init_c"), count, datatype, op, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_exscan_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_exscan_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Exscan_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Exscan_init_c"), count, datatype, op, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_gather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -340,6 +496,11 @@ SECTIONS(mpi_gather, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fi
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_gather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gather"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_gather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Gather_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm);
@@ -352,6 +513,11 @@ SECTIONS(mpi_gather_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_gather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gather_c"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_gather_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Gather_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -360,6 +526,11 @@ FORTRAN_77(void, mpi_gather_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint 
 SECTIONS(mpi_gather_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_gather_init_(section_kept(sendbuf, "MPI_Gather_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Gather_init"), recvcount, recvtype, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_gather_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gather_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gather_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gather_init"), recvcount, recvtype, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_gather_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Gather_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -367,6 +538,11 @@ FORTRAN_77(void, mpi_gather_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fi
 }
 SECTIONS(mpi_gather_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_gather_init_c_(section_kept(sendbuf, "MPI_Gather_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Gather_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_gather_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gather_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gather_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gather_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_gatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -380,6 +556,11 @@ SECTIONS(mpi_gatherv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_F
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_gatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gatherv"), recvcounts, displs, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_gatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Gatherv_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *root, *comm);
@@ -392,6 +573,11 @@ SECTIONS(mpi_gatherv_c, (const struct section *sendbuf, MPI_Count *sendcount, MP
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_gatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gatherv_c"), recvcounts, displs, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_gatherv_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Gatherv_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *root, *comm, *info, request);
@@ -399,6 +585,11 @@ FORTRAN_77(void, mpi_gatherv_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint
 }
 SECTIONS(mpi_gatherv_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_gatherv_init_(section_kept(sendbuf, "MPI_Gatherv_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Gatherv_init"), recvcounts, displs, recvtype, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_gatherv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gatherv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gatherv_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gatherv_init"), recvcounts, displs, recvtype, root, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_gatherv_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -408,6 +599,11 @@ FORTRAN_77(void, mpi_gatherv_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_F
 SECTIONS(mpi_gatherv_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_gatherv_init_c_(section_kept(sendbuf, "MPI_Gatherv_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Gatherv_init_c"), recvcounts, displs, recvtype, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_gatherv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_gatherv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Gatherv_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Gatherv_init_c"), recvcounts, displs, recvtype, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iallgather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iallgather(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, request);
@@ -415,6 +611,11 @@ FORTRAN_77(void, mpi_iallgather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *
 }
 SECTIONS(mpi_iallgather, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallgather_(section_kept(sendbuf, "MPI_Iallgather"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iallgather"), recvcount, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iallgather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallgather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallgather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iallgather"), recvcount, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iallgather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -424,6 +625,11 @@ FORTRAN_77(void, mpi_iallgather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fin
 SECTIONS(mpi_iallgather_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallgather_c_(section_kept(sendbuf, "MPI_Iallgather_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iallgather_c"), recvcount, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iallgather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallgather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallgather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iallgather_c"), recvcount, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iallgatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iallgatherv(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, request);
@@ -431,6 +637,11 @@ FORTRAN_77(void, mpi_iallgatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint 
 }
 SECTIONS(mpi_iallgatherv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallgatherv_(section_kept(sendbuf, "MPI_Iallgatherv"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iallgatherv"), recvcounts, displs, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iallgatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallgatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallgatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iallgatherv"), recvcounts, displs, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iallgatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -440,6 +651,11 @@ FORTRAN_77(void, mpi_iallgatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fi
 SECTIONS(mpi_iallgatherv_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallgatherv_c_(section_kept(sendbuf, "MPI_Iallgatherv_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iallgatherv_c"), recvcounts, displs, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iallgatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallgatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallgatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iallgatherv_c"), recvcounts, displs, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iallreduce, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iallreduce(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, request);
@@ -447,6 +663,11 @@ FORTRAN_77(void, mpi_iallreduce, (void *sendbuf, void *recvbuf, MPI_Fint *count,
 }
 SECTIONS(mpi_iallreduce, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallreduce_(section_kept(sendbuf, "MPI_Iallreduce"), section_kept(recvbuf, "MPI_Iallreduce"), count, datatype, op, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iallreduce_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallreduce_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallreduce"), section_from(&recvbuf_room, recvbuf, "MPI_Iallreduce"), count, datatype, op, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iallreduce_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -456,6 +677,11 @@ FORTRAN_77(void, mpi_iallreduce_c, (void *sendbuf, void *recvbuf, MPI_Count *cou
 SECTIONS(mpi_iallreduce_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iallreduce_c_(section_kept(sendbuf, "MPI_Iallreduce_c"), section_kept(recvbuf, "MPI_Iallreduce_c"), count, datatype, op, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iallreduce_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iallreduce_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iallreduce_c"), section_from(&recvbuf_room, recvbuf, "MPI_Iallreduce_c"), count, datatype, op, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ialltoall, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ialltoall(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, request);
@@ -463,6 +689,11 @@ FORTRAN_77(void, mpi_ialltoall, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *s
 }
 SECTIONS(mpi_ialltoall, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoall_(section_kept(sendbuf, "MPI_Ialltoall"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ialltoall"), recvcount, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ialltoall_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoall_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoall"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoall"), recvcount, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ialltoall_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -472,6 +703,11 @@ FORTRAN_77(void, mpi_ialltoall_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint
 SECTIONS(mpi_ialltoall_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoall_c_(section_kept(sendbuf, "MPI_Ialltoall_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ialltoall_c"), recvcount, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ialltoall_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoall_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoall_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoall_c"), recvcount, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ialltoallv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ialltoallv(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, request);
@@ -479,6 +715,11 @@ FORTRAN_77(void, mpi_ialltoallv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint 
 }
 SECTIONS(mpi_ialltoallv, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoallv_(section_kept(sendbuf, "MPI_Ialltoallv"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Ialltoallv"), recvcounts, rdispls, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ialltoallv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoallv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoallv"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoallv"), recvcounts, rdispls, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ialltoallv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -488,6 +729,11 @@ FORTRAN_77(void, mpi_ialltoallv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Ai
 SECTIONS(mpi_ialltoallv_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoallv_c_(section_kept(sendbuf, "MPI_Ialltoallv_c"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Ialltoallv_c"), recvcounts, rdispls, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ialltoallv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoallv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoallv_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoallv_c"), recvcounts, rdispls, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ialltoallw, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ialltoallw(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, request);
@@ -496,6 +742,11 @@ FORTRAN_77(void, mpi_ialltoallw, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint 
 SECTIONS(mpi_ialltoallw, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoallw_(section_kept(sendbuf, "MPI_Ialltoallw"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Ialltoallw"), recvcounts, rdispls, recvtypes, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ialltoallw_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoallw_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoallw"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoallw"), recvcounts, rdispls, recvtypes, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ialltoallw_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ialltoallw_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, request);
@@ -503,6 +754,11 @@ FORTRAN_77(void, mpi_ialltoallw_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Ai
 }
 SECTIONS(mpi_ialltoallw_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ialltoallw_c_(section_kept(sendbuf, "MPI_Ialltoallw_c"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Ialltoallw_c"), recvcounts, rdispls, recvtypes, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ialltoallw_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ialltoallw_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ialltoallw_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Ialltoallw_c"), recvcounts, rdispls, recvtypes, comm, request, ierror);
 }
 
 FORTRAN(void, mpi_ibarrier, (MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -517,6 +773,10 @@ FORTRAN_77(void, mpi_ibcast, (void *buffer, MPI_Fint *count, MPI_Fint *datatype,
 SECTIONS(mpi_ibcast, (const struct section *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ibcast_(section_kept(buffer, "MPI_Ibcast"), count, datatype, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ibcast_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_ibcast_f08ts(section_from(&buffer_room, buffer, "MPI_Ibcast"), count, datatype, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ibcast_c, (void *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ibcast_c(f_buffer(buffer), *count, *datatype, *root, *comm, request);
@@ -524,6 +784,10 @@ FORTRAN_77(void, mpi_ibcast_c, (void *buffer, MPI_Count *count, MPI_Fint *dataty
 }
 SECTIONS(mpi_ibcast_c, (const struct section *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ibcast_c_(section_kept(buffer, "MPI_Ibcast_c"), count, datatype, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ibcast_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_ibcast_c_f08ts(section_from(&buffer_room, buffer, "MPI_Ibcast_c"), count, datatype, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iexscan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -533,6 +797,11 @@ FORTRAN_77(void, mpi_iexscan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MP
 SECTIONS(mpi_iexscan, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iexscan_(section_kept(sendbuf, "MPI_Iexscan"), section_kept(recvbuf, "MPI_Iexscan"), count, datatype, op, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iexscan_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iexscan_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iexscan"), section_from(&recvbuf_room, recvbuf, "MPI_Iexscan"), count, datatype, op, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iexscan_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iexscan_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, request);
@@ -540,6 +809,11 @@ FORTRAN_77(void, mpi_iexscan_c, (void *sendbuf, void *recvbuf, MPI_Count *count,
 }
 SECTIONS(mpi_iexscan_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iexscan_c_(section_kept(sendbuf, "MPI_Iexscan_c"), section_kept(recvbuf, "MPI_Iexscan_c"), count, datatype, op, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iexscan_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iexscan_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iexscan_c"), section_from(&recvbuf_room, recvbuf, "MPI_Iexscan_c"), count, datatype, op, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_igather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -549,6 +823,11 @@ FORTRAN_77(void, mpi_igather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sen
 SECTIONS(mpi_igather, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_igather_(section_kept(sendbuf, "MPI_Igather"), sendcount, sendtype, section_kept(recvbuf, "MPI_Igather"), recvcount, recvtype, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_igather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_igather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Igather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Igather"), recvcount, recvtype, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_igather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Igather_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, request);
@@ -556,6 +835,11 @@ FORTRAN_77(void, mpi_igather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *
 }
 SECTIONS(mpi_igather_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_igather_c_(section_kept(sendbuf, "MPI_Igather_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Igather_c"), recvcount, recvtype, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_igather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_igather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Igather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Igather_c"), recvcount, recvtype, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_igatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -565,6 +849,11 @@ FORTRAN_77(void, mpi_igatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *se
 SECTIONS(mpi_igatherv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_igatherv_(section_kept(sendbuf, "MPI_Igatherv"), sendcount, sendtype, section_kept(recvbuf, "MPI_Igatherv"), recvcounts, displs, recvtype, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_igatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_igatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Igatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Igatherv"), recvcounts, displs, recvtype, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_igatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Igatherv_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *root, *comm, request);
@@ -572,6 +861,11 @@ FORTRAN_77(void, mpi_igatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint 
 }
 SECTIONS(mpi_igatherv_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_igatherv_c_(section_kept(sendbuf, "MPI_Igatherv_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Igatherv_c"), recvcounts, displs, recvtype, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_igatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_igatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Igatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Igatherv_c"), recvcounts, displs, recvtype, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ineighbor_allgather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -581,6 +875,11 @@ FORTRAN_77(void, mpi_ineighbor_allgather, (void *sendbuf, MPI_Fint *sendcount, M
 SECTIONS(mpi_ineighbor_allgather, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_allgather_(section_kept(sendbuf, "MPI_Ineighbor_allgather"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_allgather"), recvcount, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ineighbor_allgather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_allgather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_allgather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_allgather"), recvcount, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ineighbor_allgather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ineighbor_allgather_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, request);
@@ -588,6 +887,11 @@ FORTRAN_77(void, mpi_ineighbor_allgather_c, (void *sendbuf, MPI_Count *sendcount
 }
 SECTIONS(mpi_ineighbor_allgather_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_allgather_c_(section_kept(sendbuf, "MPI_Ineighbor_allgather_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_allgather_c"), recvcount, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ineighbor_allgather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_allgather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_allgather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_allgather_c"), recvcount, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ineighbor_allgatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -597,6 +901,11 @@ FORTRAN_77(void, mpi_ineighbor_allgatherv, (void *sendbuf, MPI_Fint *sendcount, 
 SECTIONS(mpi_ineighbor_allgatherv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_allgatherv_(section_kept(sendbuf, "MPI_Ineighbor_allgatherv"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_allgatherv"), recvcounts, displs, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ineighbor_allgatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_allgatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_allgatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_allgatherv"), recvcounts, displs, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ineighbor_allgatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ineighbor_allgatherv_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, request);
@@ -604,6 +913,11 @@ FORTRAN_77(void, mpi_ineighbor_allgatherv_c, (void *sendbuf, MPI_Count *sendcoun
 }
 SECTIONS(mpi_ineighbor_allgatherv_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_allgatherv_c_(section_kept(sendbuf, "MPI_Ineighbor_allgatherv_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_allgatherv_c"), recvcounts, displs, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ineighbor_allgatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_allgatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_allgatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_allgatherv_c"), recvcounts, displs, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ineighbor_alltoall, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -613,6 +927,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoall, (void *sendbuf, MPI_Fint *sendcount, MP
 SECTIONS(mpi_ineighbor_alltoall, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoall_(section_kept(sendbuf, "MPI_Ineighbor_alltoall"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_alltoall"), recvcount, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoall_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoall_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoall"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoall"), recvcount, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ineighbor_alltoall_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ineighbor_alltoall_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, request);
@@ -620,6 +939,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoall_c, (void *sendbuf, MPI_Count *sendcount,
 }
 SECTIONS(mpi_ineighbor_alltoall_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoall_c_(section_kept(sendbuf, "MPI_Ineighbor_alltoall_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Ineighbor_alltoall_c"), recvcount, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoall_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoall_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoall_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoall_c"), recvcount, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ineighbor_alltoallv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -629,6 +953,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoallv, (void *sendbuf, MPI_Fint *sendcounts, 
 SECTIONS(mpi_ineighbor_alltoallv, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoallv_(section_kept(sendbuf, "MPI_Ineighbor_alltoallv"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Ineighbor_alltoallv"), recvcounts, rdispls, recvtype, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoallv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoallv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoallv"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoallv"), recvcounts, rdispls, recvtype, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ineighbor_alltoallv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ineighbor_alltoallv_c(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, request);
@@ -636,6 +965,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoallv_c, (void *sendbuf, MPI_Count *sendcount
 }
 SECTIONS(mpi_ineighbor_alltoallv_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoallv_c_(section_kept(sendbuf, "MPI_Ineighbor_alltoallv_c"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Ineighbor_alltoallv_c"), recvcounts, rdispls, recvtype, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoallv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoallv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoallv_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoallv_c"), recvcounts, rdispls, recvtype, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ineighbor_alltoallw, (void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -645,6 +979,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoallw, (void *sendbuf, MPI_Fint *sendcounts, 
 SECTIONS(mpi_ineighbor_alltoallw, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoallw_(section_kept(sendbuf, "MPI_Ineighbor_alltoallw"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Ineighbor_alltoallw"), recvcounts, rdispls, recvtypes, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoallw_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoallw_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoallw"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoallw"), recvcounts, rdispls, recvtypes, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ineighbor_alltoallw_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ineighbor_alltoallw_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, request);
@@ -652,6 +991,11 @@ FORTRAN_77(void, mpi_ineighbor_alltoallw_c, (void *sendbuf, MPI_Count *sendcount
 }
 SECTIONS(mpi_ineighbor_alltoallw_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ineighbor_alltoallw_c_(section_kept(sendbuf, "MPI_Ineighbor_alltoallw_c"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Ineighbor_alltoallw_c"), recvcounts, rdispls, recvtypes, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ineighbor_alltoallw_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ineighbor_alltoallw_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ineighbor_alltoallw_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Ineighbor_alltoallw_c"), recvcounts, rdispls, recvtypes, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ireduce, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -661,6 +1005,11 @@ FORTRAN_77(void, mpi_ireduce, (void *sendbuf, void *recvbuf, MPI_Fint *count, MP
 SECTIONS(mpi_ireduce, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_(section_kept(sendbuf, "MPI_Ireduce"), section_kept(recvbuf, "MPI_Ireduce"), count, datatype, op, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ireduce_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce"), count, datatype, op, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ireduce_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ireduce_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *root, *comm, request);
@@ -668,6 +1017,11 @@ FORTRAN_77(void, mpi_ireduce_c, (void *sendbuf, void *recvbuf, MPI_Count *count,
 }
 SECTIONS(mpi_ireduce_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_c_(section_kept(sendbuf, "MPI_Ireduce_c"), section_kept(recvbuf, "MPI_Ireduce_c"), count, datatype, op, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ireduce_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce_c"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce_c"), count, datatype, op, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ireduce_scatter, (void *sendbuf, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -677,6 +1031,11 @@ FORTRAN_77(void, mpi_ireduce_scatter, (void *sendbuf, void *recvbuf, MPI_Fint *r
 SECTIONS(mpi_ireduce_scatter, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_scatter_(section_kept(sendbuf, "MPI_Ireduce_scatter"), section_kept(recvbuf, "MPI_Ireduce_scatter"), recvcounts, datatype, op, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ireduce_scatter_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_scatter_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce_scatter"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce_scatter"), recvcounts, datatype, op, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ireduce_scatter_block, (void *sendbuf, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ireduce_scatter_block(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, *datatype, *op, *comm, request);
@@ -684,6 +1043,11 @@ FORTRAN_77(void, mpi_ireduce_scatter_block, (void *sendbuf, void *recvbuf, MPI_F
 }
 SECTIONS(mpi_ireduce_scatter_block, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_scatter_block_(section_kept(sendbuf, "MPI_Ireduce_scatter_block"), section_kept(recvbuf, "MPI_Ireduce_scatter_block"), recvcount, datatype, op, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ireduce_scatter_block_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_scatter_block_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce_scatter_block"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce_scatter_block"), recvcount, datatype, op, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_ireduce_scatter_block_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -693,6 +1057,11 @@ FORTRAN_77(void, mpi_ireduce_scatter_block_c, (void *sendbuf, void *recvbuf, MPI
 SECTIONS(mpi_ireduce_scatter_block_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_scatter_block_c_(section_kept(sendbuf, "MPI_Ireduce_scatter_block_c"), section_kept(recvbuf, "MPI_Ireduce_scatter_block_c"), recvcount, datatype, op, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ireduce_scatter_block_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_scatter_block_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce_scatter_block_c"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce_scatter_block_c"), recvcount, datatype, op, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ireduce_scatter_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ireduce_scatter_c(f_buffer(sendbuf), f_buffer(recvbuf), recvcounts, *datatype, *op, *comm, request);
@@ -700,6 +1069,11 @@ FORTRAN_77(void, mpi_ireduce_scatter_c, (void *sendbuf, void *recvbuf, MPI_Count
 }
 SECTIONS(mpi_ireduce_scatter_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ireduce_scatter_c_(section_kept(sendbuf, "MPI_Ireduce_scatter_c"), section_kept(recvbuf, "MPI_Ireduce_scatter_c"), recvcounts, datatype, op, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ireduce_scatter_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_ireduce_scatter_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Ireduce_scatter_c"), section_from(&recvbuf_room, recvbuf, "MPI_Ireduce_scatter_c"), recvcounts, datatype, op, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iscan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -709,6 +1083,11 @@ FORTRAN_77(void, mpi_iscan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_
 SECTIONS(mpi_iscan, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscan_(section_kept(sendbuf, "MPI_Iscan"), section_kept(recvbuf, "MPI_Iscan"), count, datatype, op, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iscan_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscan_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscan"), section_from(&recvbuf_room, recvbuf, "MPI_Iscan"), count, datatype, op, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iscan_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iscan_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, request);
@@ -716,6 +1095,11 @@ FORTRAN_77(void, mpi_iscan_c, (void *sendbuf, void *recvbuf, MPI_Count *count, M
 }
 SECTIONS(mpi_iscan_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscan_c_(section_kept(sendbuf, "MPI_Iscan_c"), section_kept(recvbuf, "MPI_Iscan_c"), count, datatype, op, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iscan_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscan_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscan_c"), section_from(&recvbuf_room, recvbuf, "MPI_Iscan_c"), count, datatype, op, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iscatter, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -725,6 +1109,11 @@ FORTRAN_77(void, mpi_iscatter, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *se
 SECTIONS(mpi_iscatter, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscatter_(section_kept(sendbuf, "MPI_Iscatter"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iscatter"), recvcount, recvtype, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iscatter_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscatter_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscatter"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iscatter"), recvcount, recvtype, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iscatter_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iscatter_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, request);
@@ -732,6 +1121,11 @@ FORTRAN_77(void, mpi_iscatter_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint 
 }
 SECTIONS(mpi_iscatter_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscatter_c_(section_kept(sendbuf, "MPI_Iscatter_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Iscatter_c"), recvcount, recvtype, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iscatter_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscatter_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscatter_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iscatter_c"), recvcount, recvtype, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_iscatterv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -741,6 +1135,11 @@ FORTRAN_77(void, mpi_iscatterv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *
 SECTIONS(mpi_iscatterv, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscatterv_(section_kept(sendbuf, "MPI_Iscatterv"), sendcounts, displs, sendtype, section_kept(recvbuf, "MPI_Iscatterv"), recvcount, recvtype, root, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_iscatterv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscatterv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscatterv"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iscatterv"), recvcount, recvtype, root, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_iscatterv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Iscatterv_c(f_buffer(sendbuf), sendcounts, displs, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, request);
@@ -748,6 +1147,11 @@ FORTRAN_77(void, mpi_iscatterv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Ain
 }
 SECTIONS(mpi_iscatterv_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_iscatterv_c_(section_kept(sendbuf, "MPI_Iscatterv_c"), sendcounts, displs, sendtype, section_kept(recvbuf, "MPI_Iscatterv_c"), recvcount, recvtype, root, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_iscatterv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_iscatterv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Iscatterv_c"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Iscatterv_c"), recvcount, recvtype, root, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_neighbor_allgather, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -761,6 +1165,11 @@ SECTIONS(mpi_neighbor_allgather, (const struct section *sendbuf, MPI_Fint *sendc
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgather_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgather_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgather"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgather"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgather_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgather_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm);
@@ -773,6 +1182,11 @@ SECTIONS(mpi_neighbor_allgather_c, (const struct section *sendbuf, MPI_Count *se
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgather_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgather_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgather_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgather_c"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgather_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgather_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -781,6 +1195,11 @@ FORTRAN_77(void, mpi_neighbor_allgather_init, (void *sendbuf, MPI_Fint *sendcoun
 SECTIONS(mpi_neighbor_allgather_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_allgather_init_(section_kept(sendbuf, "MPI_Neighbor_allgather_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_allgather_init"), recvcount, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgather_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgather_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgather_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgather_init"), recvcount, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgather_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgather_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -788,6 +1207,11 @@ FORTRAN_77(void, mpi_neighbor_allgather_init_c, (void *sendbuf, MPI_Count *sendc
 }
 SECTIONS(mpi_neighbor_allgather_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_allgather_init_c_(section_kept(sendbuf, "MPI_Neighbor_allgather_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_allgather_init_c"), recvcount, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_neighbor_allgather_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgather_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgather_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgather_init_c"), recvcount, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_neighbor_allgatherv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -801,6 +1225,11 @@ SECTIONS(mpi_neighbor_allgatherv, (const struct section *sendbuf, MPI_Fint *send
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgatherv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgatherv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgatherv"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgatherv"), recvcounts, displs, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgatherv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgatherv_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm);
@@ -813,6 +1242,11 @@ SECTIONS(mpi_neighbor_allgatherv_c, (const struct section *sendbuf, MPI_Count *s
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgatherv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgatherv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgatherv_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgatherv_c"), recvcounts, displs, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgatherv_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgatherv_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, *info, request);
@@ -821,6 +1255,11 @@ FORTRAN_77(void, mpi_neighbor_allgatherv_init, (void *sendbuf, MPI_Fint *sendcou
 SECTIONS(mpi_neighbor_allgatherv_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_allgatherv_init_(section_kept(sendbuf, "MPI_Neighbor_allgatherv_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_allgatherv_init"), recvcounts, displs, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_allgatherv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgatherv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgatherv_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgatherv_init"), recvcounts, displs, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_allgatherv_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_allgatherv_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), recvcounts, displs, *recvtype, *comm, *info, request);
@@ -828,6 +1267,11 @@ FORTRAN_77(void, mpi_neighbor_allgatherv_init_c, (void *sendbuf, MPI_Count *send
 }
 SECTIONS(mpi_neighbor_allgatherv_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_allgatherv_init_c_(section_kept(sendbuf, "MPI_Neighbor_allgatherv_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_allgatherv_init_c"), recvcounts, displs, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_neighbor_allgatherv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_allgatherv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_allgatherv_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_allgatherv_init_c"), recvcounts, displs, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_neighbor_alltoall, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -841,6 +1285,11 @@ SECTIONS(mpi_neighbor_alltoall, (const struct section *sendbuf, MPI_Fint *sendco
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoall_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoall_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoall"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoall"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoall_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoall_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm);
@@ -853,6 +1302,11 @@ SECTIONS(mpi_neighbor_alltoall_c, (const struct section *sendbuf, MPI_Count *sen
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoall_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoall_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoall_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoall_c"), recvcount, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoall_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoall_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -861,6 +1315,11 @@ FORTRAN_77(void, mpi_neighbor_alltoall_init, (void *sendbuf, MPI_Fint *sendcount
 SECTIONS(mpi_neighbor_alltoall_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoall_init_(section_kept(sendbuf, "MPI_Neighbor_alltoall_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_alltoall_init"), recvcount, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoall_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoall_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoall_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoall_init"), recvcount, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoall_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoall_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *comm, *info, request);
@@ -868,6 +1327,11 @@ FORTRAN_77(void, mpi_neighbor_alltoall_init_c, (void *sendbuf, MPI_Count *sendco
 }
 SECTIONS(mpi_neighbor_alltoall_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoall_init_c_(section_kept(sendbuf, "MPI_Neighbor_alltoall_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Neighbor_alltoall_init_c"), recvcount, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_neighbor_alltoall_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoall_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoall_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoall_init_c"), recvcount, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_neighbor_alltoallv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -881,6 +1345,11 @@ SECTIONS(mpi_neighbor_alltoallv, (const struct section *sendbuf, MPI_Fint *sendc
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallv"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallv"), recvcounts, rdispls, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallv_c(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm);
@@ -893,6 +1362,11 @@ SECTIONS(mpi_neighbor_alltoallv_c, (const struct section *sendbuf, MPI_Count *se
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallv_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallv_c"), recvcounts, rdispls, recvtype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallv_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallv_init(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, *info, request);
@@ -901,6 +1375,11 @@ FORTRAN_77(void, mpi_neighbor_alltoallv_init, (void *sendbuf, MPI_Fint *sendcoun
 SECTIONS(mpi_neighbor_alltoallv_init, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoallv_init_(section_kept(sendbuf, "MPI_Neighbor_alltoallv_init"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Neighbor_alltoallv_init"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallv_init"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallv_init"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallv_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallv_init_c(f_buffer(sendbuf), sendcounts, sdispls, *sendtype, f_buffer(recvbuf), recvcounts, rdispls, *recvtype, *comm, *info, request);
@@ -908,6 +1387,11 @@ FORTRAN_77(void, mpi_neighbor_alltoallv_init_c, (void *sendbuf, MPI_Count *sendc
 }
 SECTIONS(mpi_neighbor_alltoallv_init_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoallv_init_c_(section_kept(sendbuf, "MPI_Neighbor_alltoallv_init_c"), sendcounts, sdispls, sendtype, section_kept(recvbuf, "MPI_Neighbor_alltoallv_init_c"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallv_init_c"), sendcounts, sdispls, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallv_init_c"), recvcounts, rdispls, recvtype, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_neighbor_alltoallw, (void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -921,6 +1405,11 @@ SECTIONS(mpi_neighbor_alltoallw, (const struct section *sendbuf, MPI_Fint *sendc
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallw_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallw_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallw"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallw"), recvcounts, rdispls, recvtypes, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallw_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallw_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm);
@@ -933,6 +1422,11 @@ SECTIONS(mpi_neighbor_alltoallw_c, (const struct section *sendbuf, MPI_Count *se
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallw_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallw_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallw_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallw_c"), recvcounts, rdispls, recvtypes, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallw_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallw_init(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, *info, request);
@@ -941,6 +1435,11 @@ FORTRAN_77(void, mpi_neighbor_alltoallw_init, (void *sendbuf, MPI_Fint *sendcoun
 SECTIONS(mpi_neighbor_alltoallw_init, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoallw_init_(section_kept(sendbuf, "MPI_Neighbor_alltoallw_init"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Neighbor_alltoallw_init"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallw_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallw_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallw_init"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallw_init"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_neighbor_alltoallw_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Neighbor_alltoallw_init_c(f_buffer(sendbuf), sendcounts, sdispls, sendtypes, f_buffer(recvbuf), recvcounts, rdispls, recvtypes, *comm, *info, request);
@@ -948,6 +1447,11 @@ FORTRAN_77(void, mpi_neighbor_alltoallw_init_c, (void *sendbuf, MPI_Count *sendc
 }
 SECTIONS(mpi_neighbor_alltoallw_init_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_neighbor_alltoallw_init_c_(section_kept(sendbuf, "MPI_Neighbor_alltoallw_init_c"), sendcounts, sdispls, sendtypes, section_kept(recvbuf, "MPI_Neighbor_alltoallw_init_c"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_neighbor_alltoallw_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_neighbor_alltoallw_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Neighbor_alltoallw_init_c"), sendcounts, sdispls, sendtypes, section_from(&recvbuf_room, recvbuf, "MPI_Neighbor_alltoallw_init_c"), recvcounts, rdispls, recvtypes, comm, info, request, ierror);
 }
 
 FORTRAN(void, mpi_op_commutative, (MPI_Fint *op, MPI_Fint *commute, MPI_Fint *ierror)) {
@@ -966,6 +1470,7 @@ FORTRAN(void, mpi_op_create_c, (MPI_User_function_c *user_fn, MPI_Fint *commute,
   const int outcome = MPI_Op_create_c(user_fn, *commute != 0, op);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_op_create_c, mpi_op_create_f08_large_, (MPI_User_function_c *user_fn, MPI_Fint *commute, MPI_Fint *op, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_op_free, (MPI_Fint *op, MPI_Fint *ierror)) {
   const int outcome = MPI_Op_free(op);
@@ -983,6 +1488,11 @@ SECTIONS(mpi_reduce, (const struct section *sendbuf, const struct section *recvb
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce"), count, datatype, op, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *root, *comm);
@@ -995,6 +1505,11 @@ SECTIONS(mpi_reduce_c, (const struct section *sendbuf, const struct section *rec
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_c"), count, datatype, op, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_init, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_init(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *root, *comm, *info, request);
@@ -1003,6 +1518,11 @@ FORTRAN_77(void, mpi_reduce_init, (void *sendbuf, void *recvbuf, MPI_Fint *count
 SECTIONS(mpi_reduce_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_init_(section_kept(sendbuf, "MPI_Reduce_init"), section_kept(recvbuf, "MPI_Reduce_init"), count, datatype, op, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_reduce_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_init"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_init"), count, datatype, op, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_init_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_init_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *root, *comm, *info, request);
@@ -1010,6 +1530,11 @@ FORTRAN_77(void, mpi_reduce_init_c, (void *sendbuf, void *recvbuf, MPI_Count *co
 }
 SECTIONS(mpi_reduce_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_init_c_(section_kept(sendbuf, "MPI_Reduce_init_c"), section_kept(recvbuf, "MPI_Reduce_init_c"), count, datatype, op, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_reduce_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_init_c"), count, datatype, op, root, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_reduce_local, (void *inbuf, void *inoutbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *ierror)) {
@@ -1023,6 +1548,11 @@ SECTIONS(mpi_reduce_local, (const struct section *inbuf, const struct section *i
   section_drop(inbuf, inbuf_data);
   section_unpack(inoutbuf, inoutbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_local_f08ts_, (const struct gfortran_array *inbuf, const struct gfortran_array *inoutbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room inoutbuf_room;
+  mpi_reduce_local_f08ts(section_from(&inbuf_room, inbuf, "MPI_Reduce_local"), section_from(&inoutbuf_room, inoutbuf, "MPI_Reduce_local"), count, datatype, op, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_local_c, (void *inbuf, void *inoutbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_local_c(f_buffer(inbuf), f_buffer(inoutbuf), *count, *datatype, *op);
@@ -1034,6 +1564,11 @@ SECTIONS(mpi_reduce_local_c, (const struct section *inbuf, const struct section 
   mpi_reduce_local_c_(inbuf_data, inoutbuf_data, count, datatype, op, ierror);
   section_drop(inbuf, inbuf_data);
   section_unpack(inoutbuf, inoutbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_reduce_local_f08ts_large_, (const struct gfortran_array *inbuf, const struct gfortran_array *inoutbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room inoutbuf_room;
+  mpi_reduce_local_c_f08ts(section_from(&inbuf_room, inbuf, "MPI_Reduce_local_c"), section_from(&inoutbuf_room, inoutbuf, "MPI_Reduce_local_c"), count, datatype, op, ierror);
 }
 
 FORTRAN_77(void, mpi_reduce_scatter, (void *sendbuf, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1047,6 +1582,11 @@ SECTIONS(mpi_reduce_scatter, (const struct section *sendbuf, const struct sectio
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_scatter_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter"), recvcounts, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_scatter_block, (void *sendbuf, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_scatter_block(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, *datatype, *op, *comm);
@@ -1058,6 +1598,11 @@ SECTIONS(mpi_reduce_scatter_block, (const struct section *sendbuf, const struct 
   mpi_reduce_scatter_block_(sendbuf_data, recvbuf_data, recvcount, datatype, op, comm, ierror);
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_reduce_scatter_block_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_block_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_block"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_block"), recvcount, datatype, op, comm, ierror);
 }
 
 FORTRAN_77(void, mpi_reduce_scatter_block_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1071,6 +1616,11 @@ SECTIONS(mpi_reduce_scatter_block_c, (const struct section *sendbuf, const struc
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_scatter_block_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_block_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_block_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_block_c"), recvcount, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_scatter_block_init, (void *sendbuf, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_scatter_block_init(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, *datatype, *op, *comm, *info, request);
@@ -1079,6 +1629,11 @@ FORTRAN_77(void, mpi_reduce_scatter_block_init, (void *sendbuf, void *recvbuf, M
 SECTIONS(mpi_reduce_scatter_block_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_scatter_block_init_(section_kept(sendbuf, "MPI_Reduce_scatter_block_init"), section_kept(recvbuf, "MPI_Reduce_scatter_block_init"), recvcount, datatype, op, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_reduce_scatter_block_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_block_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_block_init"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_block_init"), recvcount, datatype, op, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_scatter_block_init_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_scatter_block_init_c(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, *datatype, *op, *comm, *info, request);
@@ -1086,6 +1641,11 @@ FORTRAN_77(void, mpi_reduce_scatter_block_init_c, (void *sendbuf, void *recvbuf,
 }
 SECTIONS(mpi_reduce_scatter_block_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_scatter_block_init_c_(section_kept(sendbuf, "MPI_Reduce_scatter_block_init_c"), section_kept(recvbuf, "MPI_Reduce_scatter_block_init_c"), recvcount, datatype, op, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_reduce_scatter_block_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_block_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_block_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_block_init_c"), recvcount, datatype, op, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_reduce_scatter_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1099,6 +1659,11 @@ SECTIONS(mpi_reduce_scatter_c, (const struct section *sendbuf, const struct sect
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_reduce_scatter_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_c"), recvcounts, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_scatter_init, (void *sendbuf, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_scatter_init(f_buffer(sendbuf), f_buffer(recvbuf), recvcounts, *datatype, *op, *comm, *info, request);
@@ -1107,6 +1672,11 @@ FORTRAN_77(void, mpi_reduce_scatter_init, (void *sendbuf, void *recvbuf, MPI_Fin
 SECTIONS(mpi_reduce_scatter_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_scatter_init_(section_kept(sendbuf, "MPI_Reduce_scatter_init"), section_kept(recvbuf, "MPI_Reduce_scatter_init"), recvcounts, datatype, op, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_reduce_scatter_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_init"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_init"), recvcounts, datatype, op, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_reduce_scatter_init_c, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Reduce_scatter_init_c(f_buffer(sendbuf), f_buffer(recvbuf), recvcounts, *datatype, *op, *comm, *info, request);
@@ -1114,6 +1684,11 @@ FORTRAN_77(void, mpi_reduce_scatter_init_c, (void *sendbuf, void *recvbuf, MPI_C
 }
 SECTIONS(mpi_reduce_scatter_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_reduce_scatter_init_c_(section_kept(sendbuf, "MPI_Reduce_scatter_init_c"), section_kept(recvbuf, "MPI_Reduce_scatter_init_c"), recvcounts, datatype, op, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_reduce_scatter_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_reduce_scatter_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Reduce_scatter_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Reduce_scatter_init_c"), recvcounts, datatype, op, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_scan, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1127,6 +1702,11 @@ SECTIONS(mpi_scan, (const struct section *sendbuf, const struct section *recvbuf
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scan_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scan_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scan"), section_from(&recvbuf_room, recvbuf, "MPI_Scan"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scan_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Scan_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm);
@@ -1139,6 +1719,11 @@ SECTIONS(mpi_scan_c, (const struct section *sendbuf, const struct section *recvb
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scan_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scan_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scan_c"), section_from(&recvbuf_room, recvbuf, "MPI_Scan_c"), count, datatype, op, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scan_init, (void *sendbuf, void *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scan_init(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -1147,6 +1732,11 @@ FORTRAN_77(void, mpi_scan_init, (void *sendbuf, void *recvbuf, MPI_Fint *count, 
 SECTIONS(mpi_scan_init, (const struct section *sendbuf, const struct section *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scan_init_(section_kept(sendbuf, "MPI_Scan_init"), section_kept(recvbuf, "MPI_Scan_init"), count, datatype, op, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_scan_init_f08ts_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scan_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scan_init"), section_from(&recvbuf_room, recvbuf, "MPI_Scan_init"), count, datatype, op, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_scan_init_c, (void *sendbuf, void *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scan_init_c(f_buffer(sendbuf), f_buffer(recvbuf), *count, *datatype, *op, *comm, *info, request);
@@ -1154,6 +1744,11 @@ FORTRAN_77(void, mpi_scan_init_c, (void *sendbuf, void *recvbuf, MPI_Count *coun
 }
 SECTIONS(mpi_scan_init_c, (const struct section *sendbuf, const struct section *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scan_init_c_(section_kept(sendbuf, "MPI_Scan_init_c"), section_kept(recvbuf, "MPI_Scan_init_c"), count, datatype, op, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_scan_init_f08ts_large_, (const struct gfortran_array *sendbuf, const struct gfortran_array *recvbuf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scan_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scan_init_c"), section_from(&recvbuf_room, recvbuf, "MPI_Scan_init_c"), count, datatype, op, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_scatter, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1167,6 +1762,11 @@ SECTIONS(mpi_scatter, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_F
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scatter_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatter_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatter"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatter"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scatter_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatter_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm);
@@ -1179,6 +1779,11 @@ SECTIONS(mpi_scatter_c, (const struct section *sendbuf, MPI_Count *sendcount, MP
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scatter_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatter_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatter_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatter_c"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scatter_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatter_init(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -1187,6 +1792,11 @@ FORTRAN_77(void, mpi_scatter_init, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint
 SECTIONS(mpi_scatter_init, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scatter_init_(section_kept(sendbuf, "MPI_Scatter_init"), sendcount, sendtype, section_kept(recvbuf, "MPI_Scatter_init"), recvcount, recvtype, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_scatter_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatter_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatter_init"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatter_init"), recvcount, recvtype, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_scatter_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatter_init_c(f_buffer(sendbuf), *sendcount, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -1194,6 +1804,11 @@ FORTRAN_77(void, mpi_scatter_init_c, (void *sendbuf, MPI_Count *sendcount, MPI_F
 }
 SECTIONS(mpi_scatter_init_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scatter_init_c_(section_kept(sendbuf, "MPI_Scatter_init_c"), sendcount, sendtype, section_kept(recvbuf, "MPI_Scatter_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_scatter_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatter_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatter_init_c"), sendcount, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatter_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
 }
 
 FORTRAN_77(void, mpi_scatterv, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -1207,6 +1822,11 @@ SECTIONS(mpi_scatterv, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scatterv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatterv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatterv"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatterv"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scatterv_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatterv_c(f_buffer(sendbuf), sendcounts, displs, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm);
@@ -1219,6 +1839,11 @@ SECTIONS(mpi_scatterv_c, (const struct section *sendbuf, MPI_Count *sendcounts, 
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_scatterv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatterv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatterv_c"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatterv_c"), recvcount, recvtype, root, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_scatterv_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatterv_init(f_buffer(sendbuf), sendcounts, displs, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -1227,6 +1852,11 @@ FORTRAN_77(void, mpi_scatterv_init, (void *sendbuf, MPI_Fint *sendcounts, MPI_Fi
 SECTIONS(mpi_scatterv_init, (const struct section *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scatterv_init_(section_kept(sendbuf, "MPI_Scatterv_init"), sendcounts, displs, sendtype, section_kept(recvbuf, "MPI_Scatterv_init"), recvcount, recvtype, root, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_scatterv_init_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatterv_init_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatterv_init"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatterv_init"), recvcount, recvtype, root, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_scatterv_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Scatterv_init_c(f_buffer(sendbuf), sendcounts, displs, *sendtype, f_buffer(recvbuf), *recvcount, *recvtype, *root, *comm, *info, request);
@@ -1234,4 +1864,9 @@ FORTRAN_77(void, mpi_scatterv_init_c, (void *sendbuf, MPI_Count *sendcounts, MPI
 }
 SECTIONS(mpi_scatterv_init_c, (const struct section *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_scatterv_init_c_(section_kept(sendbuf, "MPI_Scatterv_init_c"), sendcounts, displs, sendtype, section_kept(recvbuf, "MPI_Scatterv_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_scatterv_init_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, MPI_Fint *sendtype, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_scatterv_init_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Scatterv_init_c"), sendcounts, displs, sendtype, section_from(&recvbuf_room, recvbuf, "MPI_Scatterv_init_c"), recvcount, recvtype, root, comm, info, request, ierror);
 }

@@ -14,6 +14,10 @@ FORTRAN(void, mpi_get_address, (void *location, MPI_Aint *address, MPI_Fint *ier
 SECTIONS(mpi_get_address, (const struct section *location, MPI_Aint *address, MPI_Fint *ierror)) {
   mpi_get_address_(location->base, address, ierror);
 }
+SECTIONS_OF_MPICH(mpi_get_address_f08ts_, (const struct gfortran_array *location, MPI_Aint *address, MPI_Fint *ierror)) {
+  union section_room location_room;
+  mpi_get_address_f08ts(section_from(&location_room, location, "MPI_Get_address"), address, ierror);
+}
 
 FORTRAN(void, mpi_get_count, (MPI_Fint *status, MPI_Fint *datatype, MPI_Fint *count, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_count((MPI_Status *)(status), *datatype, count);
@@ -24,6 +28,7 @@ FORTRAN(void, mpi_get_count_c, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count 
   const int outcome = MPI_Get_count_c((MPI_Status *)(status), *datatype, count);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_get_count_c, mpi_get_count_f08_large_, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count *count, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_get_elements, (MPI_Fint *status, MPI_Fint *datatype, MPI_Fint *count, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_elements((MPI_Status *)(status), *datatype, count);
@@ -34,6 +39,7 @@ FORTRAN(void, mpi_get_elements_c, (MPI_Fint *status, MPI_Fint *datatype, MPI_Cou
   const int outcome = MPI_Get_elements_c((MPI_Status *)(status), *datatype, count);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_get_elements_c, mpi_get_elements_f08_large_, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count *count, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_get_elements_x, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count *count, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_elements_x((MPI_Status *)(status), *datatype, count);
@@ -51,6 +57,11 @@ SECTIONS(mpi_pack, (const struct section *inbuf, MPI_Fint *incount, MPI_Fint *da
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_pack_f08ts_, (const struct gfortran_array *inbuf, MPI_Fint *incount, MPI_Fint *datatype, const struct gfortran_array *outbuf, MPI_Fint *outsize, MPI_Fint *position, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_pack_f08ts(section_from(&inbuf_room, inbuf, "MPI_Pack"), incount, datatype, section_from(&outbuf_room, outbuf, "MPI_Pack"), outsize, position, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_pack_c, (void *inbuf, MPI_Count *incount, MPI_Fint *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Pack_c(f_buffer(inbuf), *incount, *datatype, f_buffer(outbuf), *outsize, position, *comm);
@@ -62,6 +73,11 @@ SECTIONS(mpi_pack_c, (const struct section *inbuf, MPI_Count *incount, MPI_Fint 
   mpi_pack_c_(inbuf_data, incount, datatype, outbuf_data, outsize, position, comm, ierror);
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_pack_f08ts_large_, (const struct gfortran_array *inbuf, MPI_Count *incount, MPI_Fint *datatype, const struct gfortran_array *outbuf, MPI_Count *outsize, MPI_Count *position, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_pack_c_f08ts(section_from(&inbuf_room, inbuf, "MPI_Pack_c"), incount, datatype, section_from(&outbuf_room, outbuf, "MPI_Pack_c"), outsize, position, comm, ierror);
 }
 
 FORTRAN_77(void, mpi_pack_external, (char *datarep, void *inbuf, MPI_Fint *incount, MPI_Fint *datatype, void *outbuf, MPI_Aint *outsize, MPI_Aint *position, MPI_Fint *ierror, size_t datarep_length)) {
@@ -77,6 +93,12 @@ SECTIONS(mpi_pack_external, (const struct section *datarep, const struct section
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_pack_external_f08ts_, (char *datarep, const struct gfortran_array *inbuf, MPI_Fint *incount, MPI_Fint *datatype, const struct gfortran_array *outbuf, MPI_Aint *outsize, MPI_Aint *position, MPI_Fint *ierror, size_t datarep_length)) {
+  union section_room datarep_room;
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_pack_external_f08ts(section_of_text(&datarep_room, datarep, datarep_length), section_from(&inbuf_room, inbuf, "MPI_Pack_external"), incount, datatype, section_from(&outbuf_room, outbuf, "MPI_Pack_external"), outsize, position, ierror);
+}
 
 FORTRAN_77(void, mpi_pack_external_c, (char *datarep, void *inbuf, MPI_Count *incount, MPI_Fint *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, MPI_Fint *ierror, size_t datarep_length)) {
   char *const datarep_text = f_text(datarep, datarep_length);
@@ -90,6 +112,12 @@ SECTIONS(mpi_pack_external_c, (const struct section *datarep, const struct secti
   mpi_pack_external_c_(datarep->base, inbuf_data, incount, datatype, outbuf_data, outsize, position, ierror, datarep->bytes);
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_pack_external_f08ts_large_, (char *datarep, const struct gfortran_array *inbuf, MPI_Count *incount, MPI_Fint *datatype, const struct gfortran_array *outbuf, MPI_Count *outsize, MPI_Count *position, MPI_Fint *ierror, size_t datarep_length)) {
+  union section_room datarep_room;
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_pack_external_c_f08ts(section_of_text(&datarep_room, datarep, datarep_length), section_from(&inbuf_room, inbuf, "MPI_Pack_external_c"), incount, datatype, section_from(&outbuf_room, outbuf, "MPI_Pack_external_c"), outsize, position, ierror);
 }
 
 FORTRAN(void, mpi_pack_external_size, (char *datarep, MPI_Fint *incount, MPI_Fint *datatype, MPI_Aint *size, MPI_Fint *ierror, size_t datarep_length)) {
@@ -105,6 +133,7 @@ FORTRAN(void, mpi_pack_external_size_c, (char *datarep, MPI_Count *incount, MPI_
   free(datarep_text);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_pack_external_size_c, mpi_pack_external_size_f08_large_, (char *datarep, MPI_Count *incount, MPI_Fint *datatype, MPI_Count *size, MPI_Fint *ierror, size_t datarep_length))
 
 FORTRAN(void, mpi_pack_size, (MPI_Fint *incount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Pack_size(*incount, *datatype, *comm, size);
@@ -115,6 +144,7 @@ FORTRAN(void, mpi_pack_size_c, (MPI_Count *incount, MPI_Fint *datatype, MPI_Fint
   const int outcome = MPI_Pack_size_c(*incount, *datatype, *comm, size);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_pack_size_c, mpi_pack_size_f08_large_, (MPI_Count *incount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Count *size, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_status_get_error, (MPI_Fint *status, MPI_Fint *error, MPI_Fint *ierror)) {
   const int outcome = MPI_Status_get_error((MPI_Status *)(status), error);
@@ -145,6 +175,7 @@ FORTRAN(void, mpi_status_set_elements_c, (MPI_Fint *status, MPI_Fint *datatype, 
   const int outcome = MPI_Status_set_elements_c((MPI_Status *)(status), *datatype, *count);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_status_set_elements_c, mpi_status_set_elements_f08_large_, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count *count, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_status_set_elements_x, (MPI_Fint *status, MPI_Fint *datatype, MPI_Count *count, MPI_Fint *ierror)) {
   const int outcome = MPI_Status_set_elements_x((MPI_Status *)(status), *datatype, *count);
@@ -180,6 +211,7 @@ FORTRAN(void, mpi_type_contiguous_c, (MPI_Count *count, MPI_Fint *oldtype, MPI_F
   const int outcome = MPI_Type_contiguous_c(*count, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_contiguous_c, mpi_type_contiguous_f08_large_, (MPI_Count *count, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_darray, (MPI_Fint *size, MPI_Fint *rank, MPI_Fint *ndims, MPI_Fint *array_of_gsizes, MPI_Fint *array_of_distribs, MPI_Fint *array_of_dargs, MPI_Fint *array_of_psizes, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_darray(*size, *rank, *ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, *order, *oldtype, newtype);
@@ -190,6 +222,7 @@ FORTRAN(void, mpi_type_create_darray_c, (MPI_Fint *size, MPI_Fint *rank, MPI_Fin
   const int outcome = MPI_Type_create_darray_c(*size, *rank, *ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, *order, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_darray_c, mpi_type_create_darray_f08_large_, (MPI_Fint *size, MPI_Fint *rank, MPI_Fint *ndims, MPI_Count *array_of_gsizes, MPI_Fint *array_of_distribs, MPI_Fint *array_of_dargs, MPI_Fint *array_of_psizes, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_f90_complex, (MPI_Fint *p, MPI_Fint *r, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_f90_complex(*p, *r, newtype);
@@ -220,11 +253,13 @@ FORTRAN(void, mpi_type_create_hindexed_block_c, (MPI_Count *count, MPI_Count *bl
   const int outcome = MPI_Type_create_hindexed_block_c(*count, *blocklength, array_of_displacements, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_hindexed_block_c, mpi_type_create_hindexed_block_f08_large_, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_hindexed_c, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_hindexed_c(*count, array_of_blocklengths, array_of_displacements, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_hindexed_c, mpi_type_create_hindexed_f08_large_, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_hvector, (MPI_Fint *count, MPI_Fint *blocklength, MPI_Aint *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_hvector(*count, *blocklength, *stride, *oldtype, newtype);
@@ -235,6 +270,7 @@ FORTRAN(void, mpi_type_create_hvector_c, (MPI_Count *count, MPI_Count *blockleng
   const int outcome = MPI_Type_create_hvector_c(*count, *blocklength, *stride, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_hvector_c, mpi_type_create_hvector_f08_large_, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_indexed_block, (MPI_Fint *count, MPI_Fint *blocklength, MPI_Fint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_indexed_block(*count, *blocklength, array_of_displacements, *oldtype, newtype);
@@ -245,6 +281,7 @@ FORTRAN(void, mpi_type_create_indexed_block_c, (MPI_Count *count, MPI_Count *blo
   const int outcome = MPI_Type_create_indexed_block_c(*count, *blocklength, array_of_displacements, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_indexed_block_c, mpi_type_create_indexed_block_f08_large_, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_resized, (MPI_Fint *oldtype, MPI_Aint *lb, MPI_Aint *extent, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_resized(*oldtype, *lb, *extent, newtype);
@@ -255,6 +292,7 @@ FORTRAN(void, mpi_type_create_resized_c, (MPI_Fint *oldtype, MPI_Count *lb, MPI_
   const int outcome = MPI_Type_create_resized_c(*oldtype, *lb, *extent, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_resized_c, mpi_type_create_resized_f08_large_, (MPI_Fint *oldtype, MPI_Count *lb, MPI_Count *extent, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_struct, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, MPI_Aint *array_of_displacements, MPI_Fint *array_of_types, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_struct(*count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
@@ -265,6 +303,7 @@ FORTRAN(void, mpi_type_create_struct_c, (MPI_Count *count, MPI_Count *array_of_b
   const int outcome = MPI_Type_create_struct_c(*count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_struct_c, mpi_type_create_struct_f08_large_, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, MPI_Fint *array_of_types, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_create_subarray, (MPI_Fint *ndims, MPI_Fint *array_of_sizes, MPI_Fint *array_of_subsizes, MPI_Fint *array_of_starts, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_create_subarray(*ndims, array_of_sizes, array_of_subsizes, array_of_starts, *order, *oldtype, newtype);
@@ -275,6 +314,7 @@ FORTRAN(void, mpi_type_create_subarray_c, (MPI_Fint *ndims, MPI_Count *array_of_
   const int outcome = MPI_Type_create_subarray_c(*ndims, array_of_sizes, array_of_subsizes, array_of_starts, *order, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_create_subarray_c, mpi_type_create_subarray_f08_large_, (MPI_Fint *ndims, MPI_Count *array_of_sizes, MPI_Count *array_of_subsizes, MPI_Count *array_of_starts, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_delete_attr, (MPI_Fint *datatype, MPI_Fint *type_keyval, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_delete_attr(*datatype, *type_keyval);
@@ -305,6 +345,7 @@ FORTRAN(void, mpi_type_get_contents_c, (MPI_Fint *datatype, MPI_Count *max_integ
   const int outcome = MPI_Type_get_contents_c(*datatype, *max_integers, *max_addresses, *max_large_counts, *max_datatypes, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_get_contents_c, mpi_type_get_contents_f08_large_, (MPI_Fint *datatype, MPI_Count *max_integers, MPI_Count *max_addresses, MPI_Count *max_large_counts, MPI_Count *max_datatypes, MPI_Fint *array_of_integers, MPI_Aint *array_of_addresses, MPI_Count *array_of_large_counts, MPI_Fint *array_of_datatypes, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_get_envelope, (MPI_Fint *datatype, MPI_Fint *num_integers, MPI_Fint *num_addresses, MPI_Fint *num_datatypes, MPI_Fint *combiner, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_get_envelope(*datatype, num_integers, num_addresses, num_datatypes, combiner);
@@ -315,6 +356,7 @@ FORTRAN(void, mpi_type_get_envelope_c, (MPI_Fint *datatype, MPI_Count *num_integ
   const int outcome = MPI_Type_get_envelope_c(*datatype, num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_get_envelope_c, mpi_type_get_envelope_f08_large_, (MPI_Fint *datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, MPI_Fint *combiner, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_get_extent, (MPI_Fint *datatype, MPI_Aint *lb, MPI_Aint *extent, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_get_extent(*datatype, lb, extent);
@@ -325,6 +367,7 @@ FORTRAN(void, mpi_type_get_extent_c, (MPI_Fint *datatype, MPI_Count *lb, MPI_Cou
   const int outcome = MPI_Type_get_extent_c(*datatype, lb, extent);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_get_extent_c, mpi_type_get_extent_f08_large_, (MPI_Fint *datatype, MPI_Count *lb, MPI_Count *extent, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_get_extent_x, (MPI_Fint *datatype, MPI_Count *lb, MPI_Count *extent, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_get_extent_x(*datatype, lb, extent);
@@ -348,6 +391,7 @@ FORTRAN(void, mpi_type_get_true_extent_c, (MPI_Fint *datatype, MPI_Count *true_l
   const int outcome = MPI_Type_get_true_extent_c(*datatype, true_lb, true_extent);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_get_true_extent_c, mpi_type_get_true_extent_f08_large_, (MPI_Fint *datatype, MPI_Count *true_lb, MPI_Count *true_extent, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_get_true_extent_x, (MPI_Fint *datatype, MPI_Count *true_lb, MPI_Count *true_extent, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_get_true_extent_x(*datatype, true_lb, true_extent);
@@ -368,6 +412,7 @@ FORTRAN(void, mpi_type_indexed_c, (MPI_Count *count, MPI_Count *array_of_blockle
   const int outcome = MPI_Type_indexed_c(*count, array_of_blocklengths, array_of_displacements, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_indexed_c, mpi_type_indexed_f08_large_, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_match_size, (MPI_Fint *typeclass, MPI_Fint *size, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_match_size(*typeclass, *size, datatype);
@@ -390,6 +435,7 @@ FORTRAN(void, mpi_type_size_c, (MPI_Fint *datatype, MPI_Count *size, MPI_Fint *i
   const int outcome = MPI_Type_size_c(*datatype, size);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_size_c, mpi_type_size_f08_large_, (MPI_Fint *datatype, MPI_Count *size, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_type_size_x, (MPI_Fint *datatype, MPI_Count *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Type_size_x(*datatype, size);
@@ -405,6 +451,7 @@ FORTRAN(void, mpi_type_vector_c, (MPI_Count *count, MPI_Count *blocklength, MPI_
   const int outcome = MPI_Type_vector_c(*count, *blocklength, *stride, *oldtype, newtype);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_type_vector_c, mpi_type_vector_f08_large_, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
 
 FORTRAN_77(void, mpi_unpack, (void *inbuf, MPI_Fint *insize, MPI_Fint *position, void *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Unpack(f_buffer(inbuf), *insize, position, f_buffer(outbuf), *outcount, *datatype, *comm);
@@ -417,6 +464,11 @@ SECTIONS(mpi_unpack, (const struct section *inbuf, MPI_Fint *insize, MPI_Fint *p
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_unpack_f08ts_, (const struct gfortran_array *inbuf, MPI_Fint *insize, MPI_Fint *position, const struct gfortran_array *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_unpack_f08ts(section_from(&inbuf_room, inbuf, "MPI_Unpack"), insize, position, section_from(&outbuf_room, outbuf, "MPI_Unpack"), outcount, datatype, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_unpack_c, (void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Unpack_c(f_buffer(inbuf), *insize, position, f_buffer(outbuf), *outcount, *datatype, *comm);
@@ -428,6 +480,11 @@ SECTIONS(mpi_unpack_c, (const struct section *inbuf, MPI_Count *insize, MPI_Coun
   mpi_unpack_c_(inbuf_data, insize, position, outbuf_data, outcount, datatype, comm, ierror);
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_unpack_f08ts_large_, (const struct gfortran_array *inbuf, MPI_Count *insize, MPI_Count *position, const struct gfortran_array *outbuf, MPI_Count *outcount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_unpack_c_f08ts(section_from(&inbuf_room, inbuf, "MPI_Unpack_c"), insize, position, section_from(&outbuf_room, outbuf, "MPI_Unpack_c"), outcount, datatype, comm, ierror);
 }
 
 FORTRAN_77(void, mpi_unpack_external, (char *datarep, void *inbuf, MPI_Aint *insize, MPI_Aint *position, void *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *ierror, size_t datarep_length)) {
@@ -443,6 +500,12 @@ SECTIONS(mpi_unpack_external, (const struct section *datarep, const struct secti
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_unpack_external_f08ts_, (char *datarep, const struct gfortran_array *inbuf, MPI_Aint *insize, MPI_Aint *position, const struct gfortran_array *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *ierror, size_t datarep_length)) {
+  union section_room datarep_room;
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_unpack_external_f08ts(section_of_text(&datarep_room, datarep, datarep_length), section_from(&inbuf_room, inbuf, "MPI_Unpack_external"), insize, position, section_from(&outbuf_room, outbuf, "MPI_Unpack_external"), outcount, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_unpack_external_c, (char *datarep, void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, MPI_Fint *datatype, MPI_Fint *ierror, size_t datarep_length)) {
   char *const datarep_text = f_text(datarep, datarep_length);
@@ -456,4 +519,10 @@ SECTIONS(mpi_unpack_external_c, (const struct section *datarep, const struct sec
   mpi_unpack_external_c_(datarep->base, inbuf_data, insize, position, outbuf_data, outcount, datatype, ierror, datarep->bytes);
   section_drop(inbuf, inbuf_data);
   section_unpack(outbuf, outbuf_data);
+}
+SECTIONS_OF_MPICH(mpi_unpack_external_f08ts_large_, (char *datarep, const struct gfortran_array *inbuf, MPI_Count *insize, MPI_Count *position, const struct gfortran_array *outbuf, MPI_Count *outcount, MPI_Fint *datatype, MPI_Fint *ierror, size_t datarep_length)) {
+  union section_room datarep_room;
+  union section_room inbuf_room;
+  union section_room outbuf_room;
+  mpi_unpack_external_c_f08ts(section_of_text(&datarep_room, datarep, datarep_length), section_from(&inbuf_room, inbuf, "MPI_Unpack_external_c"), insize, position, section_from(&outbuf_room, outbuf, "MPI_Unpack_external_c"), outcount, datatype, ierror);
 }

@@ -82,6 +82,10 @@ FORTRAN(void, mpi_free_mem, (void *base, MPI_Fint *ierror)) {
 SECTIONS(mpi_free_mem, (const struct section *base, MPI_Fint *ierror)) {
   mpi_free_mem_(base->base, ierror);
 }
+SECTIONS_OF_MPICH(mpi_free_mem_f08ts_, (const struct gfortran_array *base, MPI_Fint *ierror)) {
+  union section_room base_room;
+  mpi_free_mem_f08ts(section_from(&base_room, base, "MPI_Free_mem"), ierror);
+}
 
 FORTRAN(void, mpi_get_hw_resource_info, (MPI_Fint *hw_info, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_hw_resource_info(hw_info);

@@ -73,6 +73,7 @@ FORTRAN(void, mpi_file_get_type_extent_c, (MPI_Fint *fh, MPI_Fint *datatype, MPI
   const int outcome = MPI_File_get_type_extent_c(MPI_File_f2c(*fh), *datatype, extent);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_file_get_type_extent_c, mpi_file_get_type_extent_f08_large_, (MPI_Fint *fh, MPI_Fint *datatype, MPI_Count *extent, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_file_get_view, (MPI_Fint *fh, MPI_Offset *disp, MPI_Fint *etype, MPI_Fint *filetype, char *datarep, MPI_Fint *ierror, size_t datarep_length)) {
   char *const datarep_text = f_room(MPI_MAX_DATAREP_STRING);
@@ -89,6 +90,10 @@ FORTRAN_77(void, mpi_file_iread, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_
 SECTIONS(mpi_file_iread, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_(fh, section_kept(buf, "MPI_File_iread"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iread_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iread_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iread_all(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -96,6 +101,10 @@ FORTRAN_77(void, mpi_file_iread_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, 
 }
 SECTIONS(mpi_file_iread_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_all_(fh, section_kept(buf, "MPI_File_iread_all"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iread_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_all_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread_all"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iread_all_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -105,6 +114,10 @@ FORTRAN_77(void, mpi_file_iread_all_c, (MPI_Fint *fh, void *buf, MPI_Count *coun
 SECTIONS(mpi_file_iread_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_all_c_(fh, section_kept(buf, "MPI_File_iread_all_c"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iread_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_all_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread_all_c"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iread_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iread_at(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, request);
@@ -112,6 +125,10 @@ FORTRAN_77(void, mpi_file_iread_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf
 }
 SECTIONS(mpi_file_iread_at, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_at_(fh, offset, section_kept(buf, "MPI_File_iread_at"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iread_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_at_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iread_at"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iread_at_all, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -121,6 +138,10 @@ FORTRAN_77(void, mpi_file_iread_at_all, (MPI_Fint *fh, MPI_Offset *offset, void 
 SECTIONS(mpi_file_iread_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_at_all_(fh, offset, section_kept(buf, "MPI_File_iread_at_all"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iread_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_at_all_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iread_at_all"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iread_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iread_at_all_c(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, request);
@@ -128,6 +149,10 @@ FORTRAN_77(void, mpi_file_iread_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, voi
 }
 SECTIONS(mpi_file_iread_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_at_all_c_(fh, offset, section_kept(buf, "MPI_File_iread_at_all_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iread_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_at_all_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iread_at_all_c"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iread_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -137,6 +162,10 @@ FORTRAN_77(void, mpi_file_iread_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *b
 SECTIONS(mpi_file_iread_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_at_c_(fh, offset, section_kept(buf, "MPI_File_iread_at_c"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iread_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_at_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iread_at_c"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iread_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iread_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -144,6 +173,10 @@ FORTRAN_77(void, mpi_file_iread_c, (MPI_Fint *fh, void *buf, MPI_Count *count, M
 }
 SECTIONS(mpi_file_iread_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_c_(fh, section_kept(buf, "MPI_File_iread_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iread_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread_c"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iwrite, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -153,6 +186,10 @@ FORTRAN_77(void, mpi_file_iwrite, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI
 SECTIONS(mpi_file_iwrite, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_(fh, section_kept(buf, "MPI_File_iwrite"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iwrite_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iwrite_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iwrite_all(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -160,6 +197,10 @@ FORTRAN_77(void, mpi_file_iwrite_all, (MPI_Fint *fh, void *buf, MPI_Fint *count,
 }
 SECTIONS(mpi_file_iwrite_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_all_(fh, section_kept(buf, "MPI_File_iwrite_all"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iwrite_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_all_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite_all"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iwrite_all_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -169,6 +210,10 @@ FORTRAN_77(void, mpi_file_iwrite_all_c, (MPI_Fint *fh, void *buf, MPI_Count *cou
 SECTIONS(mpi_file_iwrite_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_all_c_(fh, section_kept(buf, "MPI_File_iwrite_all_c"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iwrite_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_all_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite_all_c"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iwrite_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iwrite_at(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, request);
@@ -176,6 +221,10 @@ FORTRAN_77(void, mpi_file_iwrite_at, (MPI_Fint *fh, MPI_Offset *offset, void *bu
 }
 SECTIONS(mpi_file_iwrite_at, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_at_(fh, offset, section_kept(buf, "MPI_File_iwrite_at"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iwrite_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_at_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iwrite_at"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iwrite_at_all, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -185,6 +234,10 @@ FORTRAN_77(void, mpi_file_iwrite_at_all, (MPI_Fint *fh, MPI_Offset *offset, void
 SECTIONS(mpi_file_iwrite_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_at_all_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_all"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iwrite_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_at_all_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iwrite_at_all"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iwrite_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iwrite_at_all_c(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, request);
@@ -192,6 +245,10 @@ FORTRAN_77(void, mpi_file_iwrite_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, vo
 }
 SECTIONS(mpi_file_iwrite_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_at_all_c_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_all_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iwrite_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_at_all_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iwrite_at_all_c"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iwrite_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -201,6 +258,10 @@ FORTRAN_77(void, mpi_file_iwrite_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *
 SECTIONS(mpi_file_iwrite_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_at_c_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_c"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iwrite_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_at_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_iwrite_at_c"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iwrite_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iwrite_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -208,6 +269,10 @@ FORTRAN_77(void, mpi_file_iwrite_c, (MPI_Fint *fh, void *buf, MPI_Count *count, 
 }
 SECTIONS(mpi_file_iwrite_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_c_(fh, section_kept(buf, "MPI_File_iwrite_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iwrite_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite_c"), count, datatype, request, ierror);
 }
 
 FORTRAN(void, mpi_file_open, (MPI_Fint *comm, char *filename, MPI_Fint *amode, MPI_Fint *info, MPI_Fint *fh, MPI_Fint *ierror, size_t filename_length)) {
@@ -233,6 +298,10 @@ SECTIONS(mpi_file_read, (MPI_Fint *fh, const struct section *buf, MPI_Fint *coun
   mpi_file_read_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_all(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -243,6 +312,10 @@ SECTIONS(mpi_file_read_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint *
   mpi_file_read_all_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_all_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_all"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_all_begin(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -251,6 +324,10 @@ FORTRAN_77(void, mpi_file_read_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *co
 SECTIONS(mpi_file_read_all_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_all_begin_(fh, section_kept(buf, "MPI_File_read_all_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_read_all_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_all_begin_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_all_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_all_begin_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -258,6 +335,10 @@ FORTRAN_77(void, mpi_file_read_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count 
 }
 SECTIONS(mpi_file_read_all_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_all_begin_c_(fh, section_kept(buf, "MPI_File_read_all_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_all_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_all_begin_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_all_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_all_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -269,6 +350,10 @@ SECTIONS(mpi_file_read_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Coun
   mpi_file_read_all_c_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_all_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_all_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_all_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -276,6 +361,10 @@ FORTRAN_77(void, mpi_file_read_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *stat
 }
 SECTIONS(mpi_file_read_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_read_all_end_(fh, section_kept(buf, "MPI_File_read_all_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_all_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_all_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -287,6 +376,10 @@ SECTIONS(mpi_file_read_at, (MPI_Fint *fh, MPI_Offset *offset, const struct secti
   mpi_file_read_at_(fh, offset, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_at_all, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_at_all(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, f_status(status));
@@ -297,6 +390,10 @@ SECTIONS(mpi_file_read_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct s
   mpi_file_read_at_all_(fh, offset, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_all_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at_all"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_at_all_begin(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype);
@@ -305,6 +402,10 @@ FORTRAN_77(void, mpi_file_read_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, 
 SECTIONS(mpi_file_read_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_at_all_begin_(fh, offset, section_kept(buf, "MPI_File_read_at_all_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_read_at_all_begin_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_all_begin_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at_all_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_at_all_begin_c(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype);
@@ -312,6 +413,10 @@ FORTRAN_77(void, mpi_file_read_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset
 }
 SECTIONS(mpi_file_read_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_at_all_begin_c_(fh, offset, section_kept(buf, "MPI_File_read_at_all_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_at_all_begin_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_all_begin_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at_all_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -323,6 +428,10 @@ SECTIONS(mpi_file_read_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struct
   mpi_file_read_at_all_c_(fh, offset, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_all_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at_all_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_at_all_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -330,6 +439,10 @@ FORTRAN_77(void, mpi_file_read_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *s
 }
 SECTIONS(mpi_file_read_at_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_read_at_all_end_(fh, section_kept(buf, "MPI_File_read_at_all_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_at_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_all_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_at_all_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -341,6 +454,10 @@ SECTIONS(mpi_file_read_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct sec
   mpi_file_read_at_c_(fh, offset, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_at_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_read_at_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -350,6 +467,10 @@ SECTIONS(mpi_file_read_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *c
   void *const buf_data = section_packed(buf);
   mpi_file_read_c_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_file_read_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_c"), count, datatype, status, ierror);
 }
 
 FORTRAN(void, mpi_file_seek, (MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *whence, MPI_Fint *ierror)) {
@@ -398,6 +519,10 @@ SECTIONS(mpi_file_write, (MPI_Fint *fh, const struct section *buf, MPI_Fint *cou
   mpi_file_write_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_all(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -408,6 +533,10 @@ SECTIONS(mpi_file_write_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint 
   mpi_file_write_all_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_all_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_all"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_all_begin(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -416,6 +545,10 @@ FORTRAN_77(void, mpi_file_write_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *c
 SECTIONS(mpi_file_write_all_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_all_begin_(fh, section_kept(buf, "MPI_File_write_all_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_write_all_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_all_begin_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_all_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_all_begin_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -423,6 +556,10 @@ FORTRAN_77(void, mpi_file_write_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count
 }
 SECTIONS(mpi_file_write_all_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_all_begin_c_(fh, section_kept(buf, "MPI_File_write_all_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_all_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_all_begin_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_all_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_all_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -434,6 +571,10 @@ SECTIONS(mpi_file_write_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Cou
   mpi_file_write_all_c_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_all_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_all_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_all_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -441,6 +582,10 @@ FORTRAN_77(void, mpi_file_write_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *sta
 }
 SECTIONS(mpi_file_write_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_write_all_end_(fh, section_kept(buf, "MPI_File_write_all_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_all_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_all_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -452,6 +597,10 @@ SECTIONS(mpi_file_write_at, (MPI_Fint *fh, MPI_Offset *offset, const struct sect
   mpi_file_write_at_(fh, offset, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_at_all, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_at_all(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype, f_status(status));
@@ -462,6 +611,10 @@ SECTIONS(mpi_file_write_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct 
   mpi_file_write_at_all_(fh, offset, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_all_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at_all"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_at_all_begin(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype);
@@ -470,6 +623,10 @@ FORTRAN_77(void, mpi_file_write_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset,
 SECTIONS(mpi_file_write_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_at_all_begin_(fh, offset, section_kept(buf, "MPI_File_write_at_all_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_write_at_all_begin_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_all_begin_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at_all_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_at_all_begin_c(MPI_File_f2c(*fh), *offset, f_buffer(buf), *count, *datatype);
@@ -477,6 +634,10 @@ FORTRAN_77(void, mpi_file_write_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offse
 }
 SECTIONS(mpi_file_write_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_at_all_begin_c_(fh, offset, section_kept(buf, "MPI_File_write_at_all_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_at_all_begin_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_all_begin_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at_all_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -488,6 +649,10 @@ SECTIONS(mpi_file_write_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struc
   mpi_file_write_at_all_c_(fh, offset, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_all_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at_all_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_at_all_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -495,6 +660,10 @@ FORTRAN_77(void, mpi_file_write_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *
 }
 SECTIONS(mpi_file_write_at_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_write_at_all_end_(fh, section_kept(buf, "MPI_File_write_at_all_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_at_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_all_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_at_all_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -506,6 +675,10 @@ SECTIONS(mpi_file_write_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct se
   mpi_file_write_at_c_(fh, offset, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_at_c_f08ts(fh, offset, section_from(&buf_room, buf, "MPI_File_write_at_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -515,4 +688,8 @@ SECTIONS(mpi_file_write_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *
   void *const buf_data = section_packed(buf);
   mpi_file_write_c_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_file_write_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_c"), count, datatype, status, ierror);
 }

@@ -427,6 +427,15 @@ module mpi_f08
       integer(MPI_OFFSET_KIND) :: position
       integer(MPI_ADDRESS_KIND) :: extra_state
     end subroutine
+    subroutine MPI_CONVERSION_FN_NULL_C(userbuf, datatype, count, filebuf, position, extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer(MPI_COUNT_KIND) :: count
+      integer(MPI_OFFSET_KIND) :: position
+      integer(MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine
     subroutine MPI_COMM_NULL_COPY_FN(object, keyval, extra_state, attribute_val_in, attribute_val_out, flag, ierror)
       import
       type(MPI_Comm) :: object
@@ -495,6 +504,11 @@ module mpi_f08
       type(*), dimension(..), intent(in) :: x
       integer(c_int), intent(out) :: size
       integer(c_int), optional, intent(out) :: ierror
+    end subroutine
+  end interface
+  interface MPI_F_sync_reg
+    subroutine MPI_F_sync_reg_f08ts(buf) bind(C, name="mpi_f_sync_reg_f08ts")
+      type(*), dimension(..), asynchronous :: buf
     end subroutine
   end interface
   interface MPI_Abort

@@ -12,6 +12,10 @@ SECTIONS(mpi_bsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datat
   mpi_bsend_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_bsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_bsend_f08ts(section_from(&buf_room, buf, "MPI_Bsend"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_bsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Bsend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm);
@@ -22,6 +26,10 @@ SECTIONS(mpi_bsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *da
   mpi_bsend_c_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_bsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_bsend_c_f08ts(section_from(&buf_room, buf, "MPI_Bsend_c"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_bsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Bsend_init(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -29,6 +37,10 @@ FORTRAN_77(void, mpi_bsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
 }
 SECTIONS(mpi_bsend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_bsend_init_(section_kept(buf, "MPI_Bsend_init"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_bsend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_bsend_init_f08ts(section_from(&buf_room, buf, "MPI_Bsend_init"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_bsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -38,6 +50,10 @@ FORTRAN_77(void, mpi_bsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
 SECTIONS(mpi_bsend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_bsend_init_c_(section_kept(buf, "MPI_Bsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_bsend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_bsend_init_c_f08ts(section_from(&buf_room, buf, "MPI_Bsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_buffer_attach, (void *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Buffer_attach(f_buffer(buffer), *size);
@@ -45,6 +61,10 @@ FORTRAN_77(void, mpi_buffer_attach, (void *buffer, MPI_Fint *size, MPI_Fint *ier
 }
 SECTIONS(mpi_buffer_attach, (const struct section *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
   mpi_buffer_attach_(section_kept(buffer, "MPI_Buffer_attach"), size, ierror);
+}
+SECTIONS_OF_MPICH(mpi_buffer_attach_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_buffer_attach_f08ts(section_from(&buffer_room, buffer, "MPI_Buffer_attach"), size, ierror);
 }
 
 FORTRAN_77(void, mpi_buffer_attach_c, (void *buffer, MPI_Count *size, MPI_Fint *ierror)) {
@@ -54,11 +74,16 @@ FORTRAN_77(void, mpi_buffer_attach_c, (void *buffer, MPI_Count *size, MPI_Fint *
 SECTIONS(mpi_buffer_attach_c, (const struct section *buffer, MPI_Count *size, MPI_Fint *ierror)) {
   mpi_buffer_attach_c_(section_kept(buffer, "MPI_Buffer_attach_c"), size, ierror);
 }
+SECTIONS_OF_MPICH(mpi_buffer_attach_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_buffer_attach_c_f08ts(section_from(&buffer_room, buffer, "MPI_Buffer_attach_c"), size, ierror);
+}
 
 FORTRAN(void, mpi_buffer_detach_c, (void *buffer_addr, MPI_Count *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Buffer_detach_c(buffer_addr, size);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_buffer_detach_c, mpi_buffer_detach_f08_large_, (void *buffer_addr, MPI_Count *size, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_buffer_flush, (MPI_Fint *ierror)) {
   const int outcome = MPI_Buffer_flush();
@@ -87,6 +112,10 @@ FORTRAN_77(void, mpi_ibsend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
 SECTIONS(mpi_ibsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ibsend_(section_kept(buf, "MPI_Ibsend"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ibsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ibsend_f08ts(section_from(&buf_room, buf, "MPI_Ibsend"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ibsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ibsend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -94,6 +123,10 @@ FORTRAN_77(void, mpi_ibsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
 }
 SECTIONS(mpi_ibsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ibsend_c_(section_kept(buf, "MPI_Ibsend_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ibsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ibsend_c_f08ts(section_from(&buf_room, buf, "MPI_Ibsend_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN(void, mpi_improbe, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *flag, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -110,6 +143,10 @@ FORTRAN_77(void, mpi_imrecv, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
 SECTIONS(mpi_imrecv, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_imrecv_(section_kept(buf, "MPI_Imrecv"), count, datatype, message, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_imrecv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_imrecv_f08ts(section_from(&buf_room, buf, "MPI_Imrecv"), count, datatype, message, request, ierror);
+}
 
 FORTRAN_77(void, mpi_imrecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Imrecv_c(f_buffer(buf), *count, *datatype, message, request);
@@ -117,6 +154,10 @@ FORTRAN_77(void, mpi_imrecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
 }
 SECTIONS(mpi_imrecv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_imrecv_c_(section_kept(buf, "MPI_Imrecv_c"), count, datatype, message, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_imrecv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_imrecv_c_f08ts(section_from(&buf_room, buf, "MPI_Imrecv_c"), count, datatype, message, request, ierror);
 }
 
 FORTRAN(void, mpi_iprobe, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -133,6 +174,10 @@ FORTRAN_77(void, mpi_irecv, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI
 SECTIONS(mpi_irecv, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_irecv_(section_kept(buf, "MPI_Irecv"), count, datatype, source, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_irecv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_irecv_f08ts(section_from(&buf_room, buf, "MPI_Irecv"), count, datatype, source, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_irecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Irecv_c(f_buffer(buf), *count, *datatype, *source, *tag, *comm, request);
@@ -140,6 +185,10 @@ FORTRAN_77(void, mpi_irecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, 
 }
 SECTIONS(mpi_irecv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_irecv_c_(section_kept(buf, "MPI_Irecv_c"), count, datatype, source, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_irecv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_irecv_c_f08ts(section_from(&buf_room, buf, "MPI_Irecv_c"), count, datatype, source, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_irsend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -149,6 +198,10 @@ FORTRAN_77(void, mpi_irsend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
 SECTIONS(mpi_irsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_irsend_(section_kept(buf, "MPI_Irsend"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_irsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_irsend_f08ts(section_from(&buf_room, buf, "MPI_Irsend"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_irsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Irsend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -156,6 +209,10 @@ FORTRAN_77(void, mpi_irsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
 }
 SECTIONS(mpi_irsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_irsend_c_(section_kept(buf, "MPI_Irsend_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_irsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_irsend_c_f08ts(section_from(&buf_room, buf, "MPI_Irsend_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_isend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -165,6 +222,10 @@ FORTRAN_77(void, mpi_isend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI
 SECTIONS(mpi_isend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isend_(section_kept(buf, "MPI_Isend"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_isend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_isend_f08ts(section_from(&buf_room, buf, "MPI_Isend"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_isend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Isend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -172,6 +233,10 @@ FORTRAN_77(void, mpi_isend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, 
 }
 SECTIONS(mpi_isend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isend_c_(section_kept(buf, "MPI_Isend_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_isend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_isend_c_f08ts(section_from(&buf_room, buf, "MPI_Isend_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_isendrecv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -181,6 +246,11 @@ FORTRAN_77(void, mpi_isendrecv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *s
 SECTIONS(mpi_isendrecv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct section *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isendrecv_(section_kept(sendbuf, "MPI_Isendrecv"), sendcount, sendtype, dest, sendtag, section_kept(recvbuf, "MPI_Isendrecv"), recvcount, recvtype, source, recvtag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_isendrecv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_isendrecv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Isendrecv"), sendcount, sendtype, dest, sendtag, section_from(&recvbuf_room, recvbuf, "MPI_Isendrecv"), recvcount, recvtype, source, recvtag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_isendrecv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Isendrecv_c(f_buffer(sendbuf), *sendcount, *sendtype, *dest, *sendtag, f_buffer(recvbuf), *recvcount, *recvtype, *source, *recvtag, *comm, request);
@@ -188,6 +258,11 @@ FORTRAN_77(void, mpi_isendrecv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint
 }
 SECTIONS(mpi_isendrecv_c, (const struct section *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct section *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isendrecv_c_(section_kept(sendbuf, "MPI_Isendrecv_c"), sendcount, sendtype, dest, sendtag, section_kept(recvbuf, "MPI_Isendrecv_c"), recvcount, recvtype, source, recvtag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_isendrecv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_isendrecv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Isendrecv_c"), sendcount, sendtype, dest, sendtag, section_from(&recvbuf_room, recvbuf, "MPI_Isendrecv_c"), recvcount, recvtype, source, recvtag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_isendrecv_replace, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -197,6 +272,10 @@ FORTRAN_77(void, mpi_isendrecv_replace, (void *buf, MPI_Fint *count, MPI_Fint *d
 SECTIONS(mpi_isendrecv_replace, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isendrecv_replace_(section_kept(buf, "MPI_Isendrecv_replace"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_isendrecv_replace_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_isendrecv_replace_f08ts(section_from(&buf_room, buf, "MPI_Isendrecv_replace"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_isendrecv_replace_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Isendrecv_replace_c(f_buffer(buf), *count, *datatype, *dest, *sendtag, *source, *recvtag, *comm, request);
@@ -204,6 +283,10 @@ FORTRAN_77(void, mpi_isendrecv_replace_c, (void *buf, MPI_Count *count, MPI_Fint
 }
 SECTIONS(mpi_isendrecv_replace_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_isendrecv_replace_c_(section_kept(buf, "MPI_Isendrecv_replace_c"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_isendrecv_replace_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_isendrecv_replace_c_f08ts(section_from(&buf_room, buf, "MPI_Isendrecv_replace_c"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_issend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -213,6 +296,10 @@ FORTRAN_77(void, mpi_issend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
 SECTIONS(mpi_issend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_issend_(section_kept(buf, "MPI_Issend"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_issend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_issend_f08ts(section_from(&buf_room, buf, "MPI_Issend"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_issend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Issend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -220,6 +307,10 @@ FORTRAN_77(void, mpi_issend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
 }
 SECTIONS(mpi_issend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_issend_c_(section_kept(buf, "MPI_Issend_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_issend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_issend_c_f08ts(section_from(&buf_room, buf, "MPI_Issend_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN(void, mpi_mprobe, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -236,6 +327,10 @@ SECTIONS(mpi_mrecv, (const struct section *buf, MPI_Fint *count, MPI_Fint *datat
   mpi_mrecv_(buf_data, count, datatype, message, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_mrecv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_mrecv_f08ts(section_from(&buf_room, buf, "MPI_Mrecv"), count, datatype, message, status, ierror);
+}
 
 FORTRAN_77(void, mpi_mrecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_Mrecv_c(f_buffer(buf), *count, *datatype, message, f_status(status));
@@ -245,6 +340,10 @@ SECTIONS(mpi_mrecv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *da
   void *const buf_data = section_packed(buf);
   mpi_mrecv_c_(buf_data, count, datatype, message, status, ierror);
   section_unpack(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_mrecv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_mrecv_c_f08ts(section_from(&buf_room, buf, "MPI_Mrecv_c"), count, datatype, message, status, ierror);
 }
 
 FORTRAN(void, mpi_probe, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -261,6 +360,10 @@ SECTIONS(mpi_recv, (const struct section *buf, MPI_Fint *count, MPI_Fint *dataty
   mpi_recv_(buf_data, count, datatype, source, tag, comm, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_recv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_recv_f08ts(section_from(&buf_room, buf, "MPI_Recv"), count, datatype, source, tag, comm, status, ierror);
+}
 
 FORTRAN_77(void, mpi_recv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_Recv_c(f_buffer(buf), *count, *datatype, *source, *tag, *comm, f_status(status));
@@ -271,6 +374,10 @@ SECTIONS(mpi_recv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *dat
   mpi_recv_c_(buf_data, count, datatype, source, tag, comm, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_recv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_recv_c_f08ts(section_from(&buf_room, buf, "MPI_Recv_c"), count, datatype, source, tag, comm, status, ierror);
+}
 
 FORTRAN_77(void, mpi_recv_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Recv_init(f_buffer(buf), *count, *datatype, *source, *tag, *comm, request);
@@ -279,6 +386,10 @@ FORTRAN_77(void, mpi_recv_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype,
 SECTIONS(mpi_recv_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_recv_init_(section_kept(buf, "MPI_Recv_init"), count, datatype, source, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_recv_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_recv_init_f08ts(section_from(&buf_room, buf, "MPI_Recv_init"), count, datatype, source, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_recv_init_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Recv_init_c(f_buffer(buf), *count, *datatype, *source, *tag, *comm, request);
@@ -286,6 +397,10 @@ FORTRAN_77(void, mpi_recv_init_c, (void *buf, MPI_Count *count, MPI_Fint *dataty
 }
 SECTIONS(mpi_recv_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_recv_init_c_(section_kept(buf, "MPI_Recv_init_c"), count, datatype, source, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_recv_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_recv_init_c_f08ts(section_from(&buf_room, buf, "MPI_Recv_init_c"), count, datatype, source, tag, comm, request, ierror);
 }
 
 FORTRAN(void, mpi_request_free, (MPI_Fint *request, MPI_Fint *ierror)) {
@@ -332,6 +447,10 @@ SECTIONS(mpi_rsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datat
   mpi_rsend_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_rsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_rsend_f08ts(section_from(&buf_room, buf, "MPI_Rsend"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_rsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Rsend_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm);
@@ -342,6 +461,10 @@ SECTIONS(mpi_rsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *da
   mpi_rsend_c_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_rsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_rsend_c_f08ts(section_from(&buf_room, buf, "MPI_Rsend_c"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_rsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Rsend_init(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -350,6 +473,10 @@ FORTRAN_77(void, mpi_rsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
 SECTIONS(mpi_rsend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rsend_init_(section_kept(buf, "MPI_Rsend_init"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_rsend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_rsend_init_f08ts(section_from(&buf_room, buf, "MPI_Rsend_init"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_rsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Rsend_init_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -357,6 +484,10 @@ FORTRAN_77(void, mpi_rsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
 }
 SECTIONS(mpi_rsend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rsend_init_c_(section_kept(buf, "MPI_Rsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_rsend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_rsend_init_c_f08ts(section_from(&buf_room, buf, "MPI_Rsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_send, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -368,6 +499,10 @@ SECTIONS(mpi_send, (const struct section *buf, MPI_Fint *count, MPI_Fint *dataty
   mpi_send_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_send_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_send_f08ts(section_from(&buf_room, buf, "MPI_Send"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_send_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Send_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm);
@@ -378,6 +513,10 @@ SECTIONS(mpi_send_c, (const struct section *buf, MPI_Count *count, MPI_Fint *dat
   mpi_send_c_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_send_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_send_c_f08ts(section_from(&buf_room, buf, "MPI_Send_c"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_send_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Send_init(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -386,6 +525,10 @@ FORTRAN_77(void, mpi_send_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype,
 SECTIONS(mpi_send_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_send_init_(section_kept(buf, "MPI_Send_init"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_send_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_send_init_f08ts(section_from(&buf_room, buf, "MPI_Send_init"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_send_init_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Send_init_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -393,6 +536,10 @@ FORTRAN_77(void, mpi_send_init_c, (void *buf, MPI_Count *count, MPI_Fint *dataty
 }
 SECTIONS(mpi_send_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_send_init_c_(section_kept(buf, "MPI_Send_init_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_send_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_send_init_c_f08ts(section_from(&buf_room, buf, "MPI_Send_init_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN_77(void, mpi_sendrecv, (void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, void *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -406,6 +553,11 @@ SECTIONS(mpi_sendrecv, (const struct section *sendbuf, MPI_Fint *sendcount, MPI_
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_sendrecv_f08ts_, (const struct gfortran_array *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct gfortran_array *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_sendrecv_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Sendrecv"), sendcount, sendtype, dest, sendtag, section_from(&recvbuf_room, recvbuf, "MPI_Sendrecv"), recvcount, recvtype, source, recvtag, comm, status, ierror);
+}
 
 FORTRAN_77(void, mpi_sendrecv_c, (void *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, void *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_Sendrecv_c(f_buffer(sendbuf), *sendcount, *sendtype, *dest, *sendtag, f_buffer(recvbuf), *recvcount, *recvtype, *source, *recvtag, *comm, f_status(status));
@@ -418,6 +570,11 @@ SECTIONS(mpi_sendrecv_c, (const struct section *sendbuf, MPI_Count *sendcount, M
   section_drop(sendbuf, sendbuf_data);
   section_unpack(recvbuf, recvbuf_data);
 }
+SECTIONS_OF_MPICH(mpi_sendrecv_f08ts_large_, (const struct gfortran_array *sendbuf, MPI_Count *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, const struct gfortran_array *recvbuf, MPI_Count *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room sendbuf_room;
+  union section_room recvbuf_room;
+  mpi_sendrecv_c_f08ts(section_from(&sendbuf_room, sendbuf, "MPI_Sendrecv_c"), sendcount, sendtype, dest, sendtag, section_from(&recvbuf_room, recvbuf, "MPI_Sendrecv_c"), recvcount, recvtype, source, recvtag, comm, status, ierror);
+}
 
 FORTRAN_77(void, mpi_sendrecv_replace, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_Sendrecv_replace(f_buffer(buf), *count, *datatype, *dest, *sendtag, *source, *recvtag, *comm, f_status(status));
@@ -427,6 +584,10 @@ SECTIONS(mpi_sendrecv_replace, (const struct section *buf, MPI_Fint *count, MPI_
   void *const buf_data = section_packed(buf);
   mpi_sendrecv_replace_(buf_data, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror);
   section_unpack(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_sendrecv_replace_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_sendrecv_replace_f08ts(section_from(&buf_room, buf, "MPI_Sendrecv_replace"), count, datatype, dest, sendtag, source, recvtag, comm, status, ierror);
 }
 
 FORTRAN_77(void, mpi_sendrecv_replace_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -438,6 +599,10 @@ SECTIONS(mpi_sendrecv_replace_c, (const struct section *buf, MPI_Count *count, M
   mpi_sendrecv_replace_c_(buf_data, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_sendrecv_replace_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_sendrecv_replace_c_f08ts(section_from(&buf_room, buf, "MPI_Sendrecv_replace_c"), count, datatype, dest, sendtag, source, recvtag, comm, status, ierror);
+}
 
 FORTRAN_77(void, mpi_ssend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Ssend(f_buffer(buf), *count, *datatype, *dest, *tag, *comm);
@@ -447,6 +612,10 @@ SECTIONS(mpi_ssend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datat
   void *const buf_data = section_packed(buf);
   mpi_ssend_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_ssend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ssend_f08ts(section_from(&buf_room, buf, "MPI_Ssend"), count, datatype, dest, tag, comm, ierror);
 }
 
 FORTRAN_77(void, mpi_ssend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
@@ -458,6 +627,10 @@ SECTIONS(mpi_ssend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *da
   mpi_ssend_c_(buf_data, count, datatype, dest, tag, comm, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_ssend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ssend_c_f08ts(section_from(&buf_room, buf, "MPI_Ssend_c"), count, datatype, dest, tag, comm, ierror);
+}
 
 FORTRAN_77(void, mpi_ssend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ssend_init(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -466,6 +639,10 @@ FORTRAN_77(void, mpi_ssend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
 SECTIONS(mpi_ssend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ssend_init_(section_kept(buf, "MPI_Ssend_init"), count, datatype, dest, tag, comm, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_ssend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ssend_init_f08ts(section_from(&buf_room, buf, "MPI_Ssend_init"), count, datatype, dest, tag, comm, request, ierror);
+}
 
 FORTRAN_77(void, mpi_ssend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Ssend_init_c(f_buffer(buf), *count, *datatype, *dest, *tag, *comm, request);
@@ -473,6 +650,10 @@ FORTRAN_77(void, mpi_ssend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
 }
 SECTIONS(mpi_ssend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_ssend_init_c_(section_kept(buf, "MPI_Ssend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_ssend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_ssend_init_c_f08ts(section_from(&buf_room, buf, "MPI_Ssend_init_c"), count, datatype, dest, tag, comm, request, ierror);
 }
 
 FORTRAN(void, mpi_start, (MPI_Fint *request, MPI_Fint *ierror)) {

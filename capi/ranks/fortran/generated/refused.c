@@ -10,6 +10,10 @@ FORTRAN_77(void, mpi_accumulate, (void *origin_addr, MPI_Fint *origin_count, MPI
 SECTIONS(mpi_accumulate, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_accumulate_(section_kept(origin_addr, "MPI_Accumulate"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_accumulate_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_accumulate_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Accumulate"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
+}
 
 FORTRAN_77(void, mpi_accumulate_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Accumulate_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *op, *win);
@@ -17,6 +21,10 @@ FORTRAN_77(void, mpi_accumulate_c, (void *origin_addr, MPI_Count *origin_count, 
 }
 SECTIONS(mpi_accumulate_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_accumulate_c_(section_kept(origin_addr, "MPI_Accumulate_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_accumulate_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_accumulate_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Accumulate_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
 }
 
 FORTRAN(void, mpi_close_port, (char *port_name, MPI_Fint *ierror, size_t port_name_length)) {
@@ -40,6 +48,10 @@ FORTRAN_77(void, mpi_comm_attach_buffer, (MPI_Fint *comm, void *buffer, MPI_Fint
 SECTIONS(mpi_comm_attach_buffer, (MPI_Fint *comm, const struct section *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
   mpi_comm_attach_buffer_(comm, section_kept(buffer, "MPI_Comm_attach_buffer"), size, ierror);
 }
+SECTIONS_OF_MPICH(mpi_comm_attach_buffer_f08ts_, (MPI_Fint *comm, const struct gfortran_array *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_comm_attach_buffer_f08ts(comm, section_from(&buffer_room, buffer, "MPI_Comm_attach_buffer"), size, ierror);
+}
 
 FORTRAN_77(void, mpi_comm_attach_buffer_c, (MPI_Fint *comm, void *buffer, MPI_Count *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Comm_attach_buffer_c(*comm, f_buffer(buffer), *size);
@@ -47,6 +59,10 @@ FORTRAN_77(void, mpi_comm_attach_buffer_c, (MPI_Fint *comm, void *buffer, MPI_Co
 }
 SECTIONS(mpi_comm_attach_buffer_c, (MPI_Fint *comm, const struct section *buffer, MPI_Count *size, MPI_Fint *ierror)) {
   mpi_comm_attach_buffer_c_(comm, section_kept(buffer, "MPI_Comm_attach_buffer_c"), size, ierror);
+}
+SECTIONS_OF_MPICH(mpi_comm_attach_buffer_f08ts_large_, (MPI_Fint *comm, const struct gfortran_array *buffer, MPI_Count *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_comm_attach_buffer_c_f08ts(comm, section_from(&buffer_room, buffer, "MPI_Comm_attach_buffer_c"), size, ierror);
 }
 
 FORTRAN(void, mpi_comm_connect, (char *port_name, MPI_Fint *info, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *newcomm, MPI_Fint *ierror, size_t port_name_length)) {
@@ -72,6 +88,7 @@ FORTRAN(void, mpi_comm_detach_buffer_c, (MPI_Fint *comm, void *buffer_addr, MPI_
   const int outcome = MPI_Comm_detach_buffer_c(*comm, buffer_addr, size);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_comm_detach_buffer_c, mpi_comm_detach_buffer_f08_large_, (MPI_Fint *comm, void *buffer_addr, MPI_Count *size, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_comm_flush_buffer, (MPI_Fint *comm, MPI_Fint *ierror)) {
   const int outcome = MPI_Comm_flush_buffer(*comm);
@@ -110,6 +127,12 @@ FORTRAN_77(void, mpi_compare_and_swap, (void *origin_addr, void *compare_addr, v
 SECTIONS(mpi_compare_and_swap, (const struct section *origin_addr, const struct section *compare_addr, const struct section *result_addr, MPI_Fint *datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_compare_and_swap_(section_kept(origin_addr, "MPI_Compare_and_swap"), section_kept(compare_addr, "MPI_Compare_and_swap"), section_kept(result_addr, "MPI_Compare_and_swap"), datatype, target_rank, target_disp, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_compare_and_swap_f08ts_, (const struct gfortran_array *origin_addr, const struct gfortran_array *compare_addr, const struct gfortran_array *result_addr, MPI_Fint *datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room compare_addr_room;
+  union section_room result_addr_room;
+  mpi_compare_and_swap_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Compare_and_swap"), section_from(&compare_addr_room, compare_addr, "MPI_Compare_and_swap"), section_from(&result_addr_room, result_addr, "MPI_Compare_and_swap"), datatype, target_rank, target_disp, win, ierror);
+}
 
 FORTRAN_77(void, mpi_fetch_and_op, (void *origin_addr, void *result_addr, MPI_Fint *datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Fetch_and_op(f_buffer(origin_addr), f_buffer(result_addr), *datatype, *target_rank, *target_disp, *op, *win);
@@ -117,6 +140,11 @@ FORTRAN_77(void, mpi_fetch_and_op, (void *origin_addr, void *result_addr, MPI_Fi
 }
 SECTIONS(mpi_fetch_and_op, (const struct section *origin_addr, const struct section *result_addr, MPI_Fint *datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_fetch_and_op_(section_kept(origin_addr, "MPI_Fetch_and_op"), section_kept(result_addr, "MPI_Fetch_and_op"), datatype, target_rank, target_disp, op, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_fetch_and_op_f08ts_, (const struct gfortran_array *origin_addr, const struct gfortran_array *result_addr, MPI_Fint *datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room result_addr_room;
+  mpi_fetch_and_op_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Fetch_and_op"), section_from(&result_addr_room, result_addr, "MPI_Fetch_and_op"), datatype, target_rank, target_disp, op, win, ierror);
 }
 
 FORTRAN(void, mpi_file_get_position_shared, (MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *ierror)) {
@@ -131,6 +159,10 @@ FORTRAN_77(void, mpi_file_iread_shared, (MPI_Fint *fh, void *buf, MPI_Fint *coun
 SECTIONS(mpi_file_iread_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_shared_(fh, section_kept(buf, "MPI_File_iread_shared"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iread_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_shared_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread_shared"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iread_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iread_shared_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -138,6 +170,10 @@ FORTRAN_77(void, mpi_file_iread_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *c
 }
 SECTIONS(mpi_file_iread_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iread_shared_c_(fh, section_kept(buf, "MPI_File_iread_shared_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iread_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iread_shared_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iread_shared_c"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_iwrite_shared, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -147,6 +183,10 @@ FORTRAN_77(void, mpi_file_iwrite_shared, (MPI_Fint *fh, void *buf, MPI_Fint *cou
 SECTIONS(mpi_file_iwrite_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_shared_(fh, section_kept(buf, "MPI_File_iwrite_shared"), count, datatype, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_iwrite_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_shared_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite_shared"), count, datatype, request, ierror);
+}
 
 FORTRAN_77(void, mpi_file_iwrite_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_File_iwrite_shared_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, request);
@@ -154,6 +194,10 @@ FORTRAN_77(void, mpi_file_iwrite_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *
 }
 SECTIONS(mpi_file_iwrite_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_file_iwrite_shared_c_(fh, section_kept(buf, "MPI_File_iwrite_shared_c"), count, datatype, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_iwrite_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_iwrite_shared_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_iwrite_shared_c"), count, datatype, request, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_ordered, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -165,6 +209,10 @@ SECTIONS(mpi_file_read_ordered, (MPI_Fint *fh, const struct section *buf, MPI_Fi
   mpi_file_read_ordered_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_ordered_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_ordered_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_ordered"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_ordered_begin(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -173,6 +221,10 @@ FORTRAN_77(void, mpi_file_read_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fint
 SECTIONS(mpi_file_read_ordered_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_ordered_begin_(fh, section_kept(buf, "MPI_File_read_ordered_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_read_ordered_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_ordered_begin_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_ordered_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_ordered_begin_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -180,6 +232,10 @@ FORTRAN_77(void, mpi_file_read_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_Co
 }
 SECTIONS(mpi_file_read_ordered_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_read_ordered_begin_c_(fh, section_kept(buf, "MPI_File_read_ordered_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_ordered_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_ordered_begin_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_ordered_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_ordered_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -191,6 +247,10 @@ SECTIONS(mpi_file_read_ordered_c, (MPI_Fint *fh, const struct section *buf, MPI_
   mpi_file_read_ordered_c_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_ordered_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_ordered_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_ordered_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_ordered_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -198,6 +258,10 @@ FORTRAN_77(void, mpi_file_read_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint *
 }
 SECTIONS(mpi_file_read_ordered_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_read_ordered_end_(fh, section_kept(buf, "MPI_File_read_ordered_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_read_ordered_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_ordered_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_ordered_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_read_shared, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -209,6 +273,10 @@ SECTIONS(mpi_file_read_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fin
   mpi_file_read_shared_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_read_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_shared_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_shared"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_read_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_read_shared_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -218,6 +286,10 @@ SECTIONS(mpi_file_read_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_C
   void *const buf_data = section_packed(buf);
   mpi_file_read_shared_c_(fh, buf_data, count, datatype, status, ierror);
   section_unpack(buf, buf_data);
+}
+SECTIONS_OF_MPICH(mpi_file_read_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_read_shared_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_read_shared_c"), count, datatype, status, ierror);
 }
 
 FORTRAN(void, mpi_file_seek_shared, (MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *whence, MPI_Fint *ierror)) {
@@ -234,6 +306,10 @@ SECTIONS(mpi_file_write_ordered, (MPI_Fint *fh, const struct section *buf, MPI_F
   mpi_file_write_ordered_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_ordered_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_ordered_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_ordered"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_ordered_begin(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -242,6 +318,10 @@ FORTRAN_77(void, mpi_file_write_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fin
 SECTIONS(mpi_file_write_ordered_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_ordered_begin_(fh, section_kept(buf, "MPI_File_write_ordered_begin"), count, datatype, ierror);
 }
+SECTIONS_OF_MPICH(mpi_file_write_ordered_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_ordered_begin_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_ordered_begin"), count, datatype, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_ordered_begin_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype);
@@ -249,6 +329,10 @@ FORTRAN_77(void, mpi_file_write_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_C
 }
 SECTIONS(mpi_file_write_ordered_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   mpi_file_write_ordered_begin_c_(fh, section_kept(buf, "MPI_File_write_ordered_begin_c"), count, datatype, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_ordered_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_ordered_begin_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_ordered_begin_c"), count, datatype, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_ordered_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -260,6 +344,10 @@ SECTIONS(mpi_file_write_ordered_c, (MPI_Fint *fh, const struct section *buf, MPI
   mpi_file_write_ordered_c_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_ordered_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_ordered_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_ordered_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_ordered_end(MPI_File_f2c(*fh), f_buffer(buf), f_status(status));
@@ -267,6 +355,10 @@ FORTRAN_77(void, mpi_file_write_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint 
 }
 SECTIONS(mpi_file_write_ordered_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   mpi_file_write_ordered_end_(fh, section_kept(buf, "MPI_File_write_ordered_end"), status, ierror);
+}
+SECTIONS_OF_MPICH(mpi_file_write_ordered_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_ordered_end_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_ordered_end"), status, ierror);
 }
 
 FORTRAN_77(void, mpi_file_write_shared, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
@@ -278,6 +370,10 @@ SECTIONS(mpi_file_write_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fi
   mpi_file_write_shared_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_shared_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_shared"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_file_write_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
   const int outcome = MPI_File_write_shared_c(MPI_File_f2c(*fh), f_buffer(buf), *count, *datatype, f_status(status));
@@ -288,6 +384,10 @@ SECTIONS(mpi_file_write_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_
   mpi_file_write_shared_c_(fh, buf_data, count, datatype, status, ierror);
   section_drop(buf, buf_data);
 }
+SECTIONS_OF_MPICH(mpi_file_write_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *status, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_file_write_shared_c_f08ts(fh, section_from(&buf_room, buf, "MPI_File_write_shared_c"), count, datatype, status, ierror);
+}
 
 FORTRAN_77(void, mpi_get, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Get(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *win);
@@ -295,6 +395,10 @@ FORTRAN_77(void, mpi_get, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *
 }
 SECTIONS(mpi_get, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_get_(section_kept(origin_addr, "MPI_Get"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_get_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_get_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Get"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
 }
 
 FORTRAN_77(void, mpi_get_accumulate, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, void *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
@@ -304,6 +408,11 @@ FORTRAN_77(void, mpi_get_accumulate, (void *origin_addr, MPI_Fint *origin_count,
 SECTIONS(mpi_get_accumulate, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, const struct section *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_get_accumulate_(section_kept(origin_addr, "MPI_Get_accumulate"), origin_count, origin_datatype, section_kept(result_addr, "MPI_Get_accumulate"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_get_accumulate_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, const struct gfortran_array *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room result_addr_room;
+  mpi_get_accumulate_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Get_accumulate"), origin_count, origin_datatype, section_from(&result_addr_room, result_addr, "MPI_Get_accumulate"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
+}
 
 FORTRAN_77(void, mpi_get_accumulate_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, void *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_accumulate_c(f_buffer(origin_addr), *origin_count, *origin_datatype, f_buffer(result_addr), *result_count, *result_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *op, *win);
@@ -312,6 +421,11 @@ FORTRAN_77(void, mpi_get_accumulate_c, (void *origin_addr, MPI_Count *origin_cou
 SECTIONS(mpi_get_accumulate_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, const struct section *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_get_accumulate_c_(section_kept(origin_addr, "MPI_Get_accumulate_c"), origin_count, origin_datatype, section_kept(result_addr, "MPI_Get_accumulate_c"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_get_accumulate_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, const struct gfortran_array *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room result_addr_room;
+  mpi_get_accumulate_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Get_accumulate_c"), origin_count, origin_datatype, section_from(&result_addr_room, result_addr, "MPI_Get_accumulate_c"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, ierror);
+}
 
 FORTRAN_77(void, mpi_get_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Get_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *win);
@@ -319,6 +433,10 @@ FORTRAN_77(void, mpi_get_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fin
 }
 SECTIONS(mpi_get_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_get_c_(section_kept(origin_addr, "MPI_Get_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_get_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_get_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Get_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
 }
 
 FORTRAN(void, mpi_group_from_session_pset, (MPI_Fint *session, char *pset_name, MPI_Fint *newgroup, MPI_Fint *ierror, size_t pset_name_length)) {
@@ -382,6 +500,10 @@ FORTRAN_77(void, mpi_precv_init, (void *buf, MPI_Fint *partitions, MPI_Count *co
 SECTIONS(mpi_precv_init, (const struct section *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_precv_init_(section_kept(buf, "MPI_Precv_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_precv_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_precv_init_f08ts(section_from(&buf_room, buf, "MPI_Precv_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
+}
 
 FORTRAN_77(void, mpi_psend_init, (void *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Psend_init(f_buffer(buf), *partitions, *count, *datatype, *dest, *tag, *comm, *info, request);
@@ -389,6 +511,10 @@ FORTRAN_77(void, mpi_psend_init, (void *buf, MPI_Fint *partitions, MPI_Count *co
 }
 SECTIONS(mpi_psend_init, (const struct section *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_psend_init_(section_kept(buf, "MPI_Psend_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_psend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room buf_room;
+  mpi_psend_init_f08ts(section_from(&buf_room, buf, "MPI_Psend_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
 }
 
 FORTRAN(void, mpi_publish_name, (char *service_name, MPI_Fint *info, char *port_name, MPI_Fint *ierror, size_t service_name_length, size_t port_name_length)) {
@@ -407,6 +533,10 @@ FORTRAN_77(void, mpi_put, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *
 SECTIONS(mpi_put, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_put_(section_kept(origin_addr, "MPI_Put"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_put_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_put_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Put"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
+}
 
 FORTRAN_77(void, mpi_put_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Put_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *win);
@@ -414,6 +544,10 @@ FORTRAN_77(void, mpi_put_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fin
 }
 SECTIONS(mpi_put_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_put_c_(section_kept(origin_addr, "MPI_Put_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_put_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_put_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Put_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, ierror);
 }
 
 FORTRAN_77(void, mpi_raccumulate, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -423,6 +557,10 @@ FORTRAN_77(void, mpi_raccumulate, (void *origin_addr, MPI_Fint *origin_count, MP
 SECTIONS(mpi_raccumulate, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_raccumulate_(section_kept(origin_addr, "MPI_Raccumulate"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_raccumulate_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_raccumulate_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Raccumulate"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
+}
 
 FORTRAN_77(void, mpi_raccumulate_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Raccumulate_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *op, *win, request);
@@ -430,6 +568,10 @@ FORTRAN_77(void, mpi_raccumulate_c, (void *origin_addr, MPI_Count *origin_count,
 }
 SECTIONS(mpi_raccumulate_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_raccumulate_c_(section_kept(origin_addr, "MPI_Raccumulate_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_raccumulate_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_raccumulate_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Raccumulate_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
 }
 
 FORTRAN_77(void, mpi_rget, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -439,6 +581,10 @@ FORTRAN_77(void, mpi_rget, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint 
 SECTIONS(mpi_rget, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rget_(section_kept(origin_addr, "MPI_Rget"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_rget_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_rget_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rget"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
+}
 
 FORTRAN_77(void, mpi_rget_accumulate, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, void *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Rget_accumulate(f_buffer(origin_addr), *origin_count, *origin_datatype, f_buffer(result_addr), *result_count, *result_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *op, *win, request);
@@ -446,6 +592,11 @@ FORTRAN_77(void, mpi_rget_accumulate, (void *origin_addr, MPI_Fint *origin_count
 }
 SECTIONS(mpi_rget_accumulate, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, const struct section *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rget_accumulate_(section_kept(origin_addr, "MPI_Rget_accumulate"), origin_count, origin_datatype, section_kept(result_addr, "MPI_Rget_accumulate"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_rget_accumulate_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, const struct gfortran_array *result_addr, MPI_Fint *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room result_addr_room;
+  mpi_rget_accumulate_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rget_accumulate"), origin_count, origin_datatype, section_from(&result_addr_room, result_addr, "MPI_Rget_accumulate"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
 }
 
 FORTRAN_77(void, mpi_rget_accumulate_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, void *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -455,6 +606,11 @@ FORTRAN_77(void, mpi_rget_accumulate_c, (void *origin_addr, MPI_Count *origin_co
 SECTIONS(mpi_rget_accumulate_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, const struct section *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rget_accumulate_c_(section_kept(origin_addr, "MPI_Rget_accumulate_c"), origin_count, origin_datatype, section_kept(result_addr, "MPI_Rget_accumulate_c"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_rget_accumulate_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, const struct gfortran_array *result_addr, MPI_Count *result_count, MPI_Fint *result_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *op, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  union section_room result_addr_room;
+  mpi_rget_accumulate_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rget_accumulate_c"), origin_count, origin_datatype, section_from(&result_addr_room, result_addr, "MPI_Rget_accumulate_c"), result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request, ierror);
+}
 
 FORTRAN_77(void, mpi_rget_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Rget_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *win, request);
@@ -462,6 +618,10 @@ FORTRAN_77(void, mpi_rget_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fi
 }
 SECTIONS(mpi_rget_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rget_c_(section_kept(origin_addr, "MPI_Rget_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_rget_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_rget_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rget_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
 }
 
 FORTRAN_77(void, mpi_rput, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
@@ -471,6 +631,10 @@ FORTRAN_77(void, mpi_rput, (void *origin_addr, MPI_Fint *origin_count, MPI_Fint 
 SECTIONS(mpi_rput, (const struct section *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rput_(section_kept(origin_addr, "MPI_Rput"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
 }
+SECTIONS_OF_MPICH(mpi_rput_f08ts_, (const struct gfortran_array *origin_addr, MPI_Fint *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Fint *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_rput_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rput"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
+}
 
 FORTRAN_77(void, mpi_rput_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   const int outcome = MPI_Rput_c(f_buffer(origin_addr), *origin_count, *origin_datatype, *target_rank, *target_disp, *target_count, *target_datatype, *win, request);
@@ -478,6 +642,10 @@ FORTRAN_77(void, mpi_rput_c, (void *origin_addr, MPI_Count *origin_count, MPI_Fi
 }
 SECTIONS(mpi_rput_c, (const struct section *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
   mpi_rput_c_(section_kept(origin_addr, "MPI_Rput_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
+}
+SECTIONS_OF_MPICH(mpi_rput_f08ts_large_, (const struct gfortran_array *origin_addr, MPI_Count *origin_count, MPI_Fint *origin_datatype, MPI_Fint *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, MPI_Fint *target_datatype, MPI_Fint *win, MPI_Fint *request, MPI_Fint *ierror)) {
+  union section_room origin_addr_room;
+  mpi_rput_c_f08ts(section_from(&origin_addr_room, origin_addr, "MPI_Rput_c"), origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request, ierror);
 }
 
 FORTRAN_77(void, mpi_session_attach_buffer, (MPI_Fint *session, void *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
@@ -487,6 +655,10 @@ FORTRAN_77(void, mpi_session_attach_buffer, (MPI_Fint *session, void *buffer, MP
 SECTIONS(mpi_session_attach_buffer, (MPI_Fint *session, const struct section *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
   mpi_session_attach_buffer_(session, section_kept(buffer, "MPI_Session_attach_buffer"), size, ierror);
 }
+SECTIONS_OF_MPICH(mpi_session_attach_buffer_f08ts_, (MPI_Fint *session, const struct gfortran_array *buffer, MPI_Fint *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_session_attach_buffer_f08ts(session, section_from(&buffer_room, buffer, "MPI_Session_attach_buffer"), size, ierror);
+}
 
 FORTRAN_77(void, mpi_session_attach_buffer_c, (MPI_Fint *session, void *buffer, MPI_Count *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Session_attach_buffer_c(*session, f_buffer(buffer), *size);
@@ -494,6 +666,10 @@ FORTRAN_77(void, mpi_session_attach_buffer_c, (MPI_Fint *session, void *buffer, 
 }
 SECTIONS(mpi_session_attach_buffer_c, (MPI_Fint *session, const struct section *buffer, MPI_Count *size, MPI_Fint *ierror)) {
   mpi_session_attach_buffer_c_(session, section_kept(buffer, "MPI_Session_attach_buffer_c"), size, ierror);
+}
+SECTIONS_OF_MPICH(mpi_session_attach_buffer_f08ts_large_, (MPI_Fint *session, const struct gfortran_array *buffer, MPI_Count *size, MPI_Fint *ierror)) {
+  union section_room buffer_room;
+  mpi_session_attach_buffer_c_f08ts(session, section_from(&buffer_room, buffer, "MPI_Session_attach_buffer_c"), size, ierror);
 }
 
 FORTRAN(void, mpi_session_call_errhandler, (MPI_Fint *session, MPI_Fint *errorcode, MPI_Fint *ierror)) {
@@ -515,6 +691,7 @@ FORTRAN(void, mpi_session_detach_buffer_c, (MPI_Fint *session, void *buffer_addr
   const int outcome = MPI_Session_detach_buffer_c(*session, buffer_addr, size);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_session_detach_buffer_c, mpi_session_detach_buffer_f08_large_, (MPI_Fint *session, void *buffer_addr, MPI_Count *size, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_session_finalize, (MPI_Fint *session, MPI_Fint *ierror)) {
   const int outcome = MPI_Session_finalize(session);
@@ -589,6 +766,7 @@ FORTRAN(void, mpi_win_allocate_c, (MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint
   const int outcome = MPI_Win_allocate_c(*size, *disp_unit, *info, *comm, baseptr, win);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_win_allocate_c, mpi_win_allocate_f08_large_, (MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_win_allocate_shared, (MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Win_allocate_shared(*size, *disp_unit, *info, *comm, baseptr, win);
@@ -599,6 +777,7 @@ FORTRAN(void, mpi_win_allocate_shared_c, (MPI_Aint *size, MPI_Aint *disp_unit, M
   const int outcome = MPI_Win_allocate_shared_c(*size, *disp_unit, *info, *comm, baseptr, win);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_win_allocate_shared_c, mpi_win_allocate_shared_f08_large_, (MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, void *baseptr, MPI_Fint *win, MPI_Fint *ierror))
 
 FORTRAN_77(void, mpi_win_attach, (MPI_Fint *win, void *base, MPI_Aint *size, MPI_Fint *ierror)) {
   const int outcome = MPI_Win_attach(*win, f_buffer(base), *size);
@@ -606,6 +785,10 @@ FORTRAN_77(void, mpi_win_attach, (MPI_Fint *win, void *base, MPI_Aint *size, MPI
 }
 SECTIONS(mpi_win_attach, (MPI_Fint *win, const struct section *base, MPI_Aint *size, MPI_Fint *ierror)) {
   mpi_win_attach_(win, section_kept(base, "MPI_Win_attach"), size, ierror);
+}
+SECTIONS_OF_MPICH(mpi_win_attach_f08ts_, (MPI_Fint *win, const struct gfortran_array *base, MPI_Aint *size, MPI_Fint *ierror)) {
+  union section_room base_room;
+  mpi_win_attach_f08ts(win, section_from(&base_room, base, "MPI_Win_attach"), size, ierror);
 }
 
 FORTRAN(void, mpi_win_call_errhandler, (MPI_Fint *win, MPI_Fint *errorcode, MPI_Fint *ierror)) {
@@ -625,6 +808,10 @@ FORTRAN_77(void, mpi_win_create, (void *base, MPI_Aint *size, MPI_Fint *disp_uni
 SECTIONS(mpi_win_create, (const struct section *base, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_win_create_(section_kept(base, "MPI_Win_create"), size, disp_unit, info, comm, win, ierror);
 }
+SECTIONS_OF_MPICH(mpi_win_create_f08ts_, (const struct gfortran_array *base, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room base_room;
+  mpi_win_create_f08ts(section_from(&base_room, base, "MPI_Win_create"), size, disp_unit, info, comm, win, ierror);
+}
 
 FORTRAN_77(void, mpi_win_create_c, (void *base, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Win_create_c(f_buffer(base), *size, *disp_unit, *info, *comm, win);
@@ -632,6 +819,10 @@ FORTRAN_77(void, mpi_win_create_c, (void *base, MPI_Aint *size, MPI_Aint *disp_u
 }
 SECTIONS(mpi_win_create_c, (const struct section *base, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
   mpi_win_create_c_(section_kept(base, "MPI_Win_create_c"), size, disp_unit, info, comm, win, ierror);
+}
+SECTIONS_OF_MPICH(mpi_win_create_f08ts_large_, (const struct gfortran_array *base, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
+  union section_room base_room;
+  mpi_win_create_c_f08ts(section_from(&base_room, base, "MPI_Win_create_c"), size, disp_unit, info, comm, win, ierror);
 }
 
 FORTRAN(void, mpi_win_create_dynamic, (MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)) {
@@ -655,6 +846,10 @@ FORTRAN(void, mpi_win_detach, (MPI_Fint *win, void *base, MPI_Fint *ierror)) {
 }
 SECTIONS(mpi_win_detach, (MPI_Fint *win, const struct section *base, MPI_Fint *ierror)) {
   mpi_win_detach_(win, base->base, ierror);
+}
+SECTIONS_OF_MPICH(mpi_win_detach_f08ts_, (MPI_Fint *win, const struct gfortran_array *base, MPI_Fint *ierror)) {
+  union section_room base_room;
+  mpi_win_detach_f08ts(win, section_from(&base_room, base, "MPI_Win_detach"), ierror);
 }
 
 FORTRAN(void, mpi_win_fence, (MPI_Fint *assert, MPI_Fint *win, MPI_Fint *ierror)) {
@@ -756,6 +951,7 @@ FORTRAN(void, mpi_win_shared_query_c, (MPI_Fint *win, MPI_Fint *rank, MPI_Aint *
   const int outcome = MPI_Win_shared_query_c(*win, *rank, size, disp_unit, baseptr);
   if (ierror) *ierror = outcome;
 }
+TWIN(void, mpi_win_shared_query_c, mpi_win_shared_query_f08_large_, (MPI_Fint *win, MPI_Fint *rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr, MPI_Fint *ierror))
 
 FORTRAN(void, mpi_win_start, (MPI_Fint *group, MPI_Fint *assert, MPI_Fint *win, MPI_Fint *ierror)) {
   const int outcome = MPI_Win_start(*group, *assert, *win);
