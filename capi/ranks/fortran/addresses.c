@@ -38,10 +38,14 @@ MPI_Fint OF_MODULE(mpi_bottom)[1], OF_MODULE(mpi_in_place)[1], OF_MODULE(mpi_unw
 MPI_Fint OF_MODULE(mpi_status_ignore)[MPI_F_STATUS_SIZE], OF_MODULE(mpi_statuses_ignore)[MPI_F_STATUS_SIZE];
 char OF_MODULE(mpi_argv_null)[1], OF_MODULE(mpi_argvs_null)[1];
 
-MPI_Fint *MPI_F_STATUS_IGNORE = mpipriv1_.status_ignore;
-MPI_Fint *MPI_F_STATUSES_IGNORE = mpipriv2_.statuses_ignore;
 MPI_F08_status *MPI_F08_STATUS_IGNORE = (MPI_F08_status *)mpipriv1_.status_ignore;
 MPI_F08_status *MPI_F08_STATUSES_IGNORE = (MPI_F08_status *)mpipriv2_.statuses_ignore;
+
+/* status.c has these two for a library without Fortran. */
+__attribute__((constructor)) static void set_statuses(void) {
+  MPI_F_STATUS_IGNORE = mpipriv1_.status_ignore;
+  MPI_F_STATUSES_IGNORE = mpipriv2_.statuses_ignore;
+}
 
 /* MPICH learns the addresses in this function. Here the dynamic linker has found them before. */
 void mpirinitf_(void) {}

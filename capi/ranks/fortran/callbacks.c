@@ -76,7 +76,7 @@ static MPI_File_errhandler_function *const of_c[FILE_HANDLERS] = {file_handler_0
 FORTRAN(void, mpi_file_create_errhandler, (file_handler_fn * handler, MPI_Fint *errhandler, MPI_Fint *ierror)) {
   int i = 0;
   while (i < FILE_HANDLERS && file_handlers[i] && file_handlers[i] != handler) i++;
-  if (i == FILE_HANDLERS) refuse("MPI_FILE_CREATE_ERRHANDLER", "with more than 8 functions");
+  if (i == FILE_HANDLERS) end_job("MPI_FILE_CREATE_ERRHANDLER: at most %d functions have room", FILE_HANDLERS);
   file_handlers[i] = handler;
   const int outcome = MPI_File_create_errhandler(of_c[i], errhandler);
   if (ierror) *ierror = outcome;
@@ -97,5 +97,5 @@ FORTRAN(void, mpi_file_create_errhandler, (file_handler_fn * handler, MPI_Fint *
 REGISTER(mpi_register_datarep, MPI_Register_datarep)
 REGISTER(mpi_register_datarep_c, MPI_Register_datarep_c)
 
-FORTRAN_77(void, mpi_conversion_fn_null, (void)) { refuse("MPI_CONVERSION_FN_NULL", "as a function to call"); }
-FORTRAN_77(void, mpi_conversion_fn_null_c, (void)) { refuse("MPI_CONVERSION_FN_NULL_C", "as a function to call"); }
+FORTRAN_77(void, mpi_conversion_fn_null, (void)) { end_job("MPI_CONVERSION_FN_NULL cannot be called"); }
+FORTRAN_77(void, mpi_conversion_fn_null_c, (void)) { end_job("MPI_CONVERSION_FN_NULL_C cannot be called"); }

@@ -10,7 +10,8 @@ enum { RANK_MAX = 15, TYPES = 12 };
 
 const struct section *section_from(union section_room *room, const struct gfortran_array *array, const char *function) {
   if (array->version != 0 || array->rank < 0 || array->rank > RANK_MAX || array->type < 0 || array->type >= TYPES)
-    refuse(function, "of a program that another compiler than gfortran compiled with MPICH's mpi_f08");
+    end_job("%s: the program was compiled with MPICH's mpi_f08, and not by gfortran. Compile it with mainstay mpifort.",
+            function);
   struct section *section = &room->section;
   const ptrdiff_t step = array->span > 0 ? array->span : (ptrdiff_t)array->bytes;
   section->base = array->base;

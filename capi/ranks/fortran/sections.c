@@ -50,6 +50,7 @@ void section_drop(const struct section *section, void *data) {
 
 void *section_kept(const struct section *section, const char *function) {
   if (!is_contiguous(section))
-    refuse(function, "with a section of an array that has gaps: pass a contiguous array, or use a derived datatype");
+    end_job("%s: the buffer is a section of an array with gaps. Pass a contiguous array, or use a derived datatype.",
+            function);
   return section->base;
 }

@@ -11,6 +11,15 @@ FORTRAN(void, mpi_init_thread, (MPI_Fint * required, MPI_Fint *provided, MPI_Fin
   if (ierror) *ierror = outcome;
 }
 
+/* The host ends the process at once. A unit of gfortran may still have text in its buffer. */
+extern void _gfortran_flush_i4(MPI_Fint *unit) __attribute__((weak));
+
+FORTRAN(void, mpi_abort, (MPI_Fint * comm, MPI_Fint *code, MPI_Fint *ierror)) {
+  if (_gfortran_flush_i4) _gfortran_flush_i4(NULL);
+  const int outcome = MPI_Abort(*comm, *code);
+  if (ierror) *ierror = outcome;
+}
+
 FORTRAN(void, mpi_pcontrol, (MPI_Fint * level)) { MPI_Pcontrol(*level); }
 
 FORTRAN(void, mpi_info_create_env, (MPI_Fint * info, MPI_Fint *ierror)) {
@@ -118,7 +127,9 @@ COMPARED(win)
 
 static MPI_Fint short_address(MPI_Aint address, const char *function) {
   if (address != (MPI_Fint)address)
-    refuse(function, "with an address above 2^31: use MPI_GET_ADDRESS and integers of MPI_ADDRESS_KIND");
+    end_job(
+        "%s: the address does not fit into a default integer. Use MPI_GET_ADDRESS and integers of MPI_ADDRESS_KIND.",
+        function);
   return (MPI_Fint)address;
 }
 

@@ -144,6 +144,6 @@
       include 'mpif.h'
       integer ierr
       if (holds) return
-      print '(2a)', 'fixed: failed: ', what
+      write (0, '(2a)') 'fixed: failed: ', what
       call MPI_ABORT(MPI_COMM_WORLD, 1, ierr)
       end

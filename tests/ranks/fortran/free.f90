@@ -107,7 +107,7 @@ contains
     logical, intent(in) :: holds
     character(len=*), intent(in) :: name
     if (holds) return
-    print '(2a)', 'free: failed: ', name
+    write (0, '(2a)') 'free: failed: ', name
     call MPI_Abort(MPI_COMM_WORLD, 1, ierr)
   end subroutine
 end program

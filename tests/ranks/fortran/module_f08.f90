@@ -184,7 +184,7 @@ contains
     logical, intent(in) :: holds
     character(len=*), intent(in) :: step
     if (holds) return
-    print '(2a)', 'module_f08: failed: ', step
+    write (0, '(2a)') 'module_f08: failed: ', step
     call MPI_Abort(MPI_COMM_WORLD, 1)
   end subroutine
 end program

@@ -3,11 +3,6 @@
 /* clang-format off */
 #include "../fortran.h"
 
-FORTRAN(void, mpi_abort, (MPI_Fint *comm, MPI_Fint *errorcode, MPI_Fint *ierror)) {
-  const int outcome = MPI_Abort(*comm, *errorcode);
-  if (ierror) *ierror = outcome;
-}
-
 FORTRAN(void, mpi_add_error_class, (MPI_Fint *errorclass, MPI_Fint *ierror)) {
   const int outcome = MPI_Add_error_class(errorclass);
   if (ierror) *ierror = outcome;
