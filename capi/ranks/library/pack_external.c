@@ -1,5 +1,5 @@
 /* The representation `external32`: big-endian, with fixed sizes of the basic types. Licence: MIT OR Apache-2.0. */
-#include "types.h"
+#include "file.h"
 
 struct external {
   char *at;
@@ -99,6 +99,13 @@ static size_t bytes_of(const struct datatype *type) {
     if (part->repeats > 0 && part->length > 0) bytes += (size_t)(part->repeats * part->length) * bytes_of(part->of);
   }
   return bytes;
+}
+
+size_t external_bytes(MPI_Count count, const struct datatype *type) { return (size_t)count * bytes_of(type); }
+
+void external_convert(void *data, MPI_Count count, const struct datatype *type, void *packed, bool packing) {
+  struct external external = {packed, packing};
+  walk(&external, data, count, type);
 }
 
 static int check(const char *datarep, MPI_Count count, const struct datatype *type) {

@@ -110,6 +110,12 @@ double PMPI_Wtick(void) {
   return (double)step.tv_sec + 1e-9 * (double)step.tv_nsec;
 }
 
+/* No rank was started by another. */
+MPI(Comm_get_parent)(MPI_Comm *parent) {
+  *parent = MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
+
 MPI(Get_processor_name)(char *name, int *resultlen) {
   *resultlen = snprintf(name, MPI_MAX_PROCESSOR_NAME, "%s", rank_info.node_name);
   return MPI_SUCCESS;
