@@ -75,6 +75,7 @@ MPI(Finalize)(void) {
   requests_finish();
   meet(world);
   phase = FINISHED;
+  mainstay_gate(MAINSTAY_GATE_LEAVE, NULL);
   return MPI_SUCCESS;
 }
 
