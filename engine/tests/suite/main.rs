@@ -12,6 +12,7 @@ mod auto;
 mod buffers;
 mod calls;
 mod chains;
+mod choosing;
 mod closing;
 mod compressed;
 mod copies;
