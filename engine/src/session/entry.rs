@@ -53,6 +53,7 @@ pub(super) enum Call {
     BringShards,
     HoldCopies,
     Due,
+    DueNow,
     Close,
 }
 
@@ -74,6 +75,7 @@ impl Call {
             Call::BringShards => "bring_shards",
             Call::HoldCopies => "hold_copies",
             Call::Due => "due",
+            Call::DueNow => "due_now",
             Call::Close => "close",
         }
     }
@@ -81,7 +83,7 @@ impl Call {
     /// Whether the call waits for the last revision on the nearest level. The calls that ask whether a checkpoint is due
     /// do not, because programs make them often.
     fn settles(self) -> bool {
-        self != Call::Due
+        !matches!(self, Call::Due | Call::DueNow)
     }
 
     /// Whether the call may write roots to the nearest portion apart from those of a revision.

@@ -18,6 +18,7 @@ mod compressed;
 mod copies;
 mod crash;
 mod due;
+mod due_here;
 mod earlier;
 mod emptied;
 mod faults;
