@@ -8,6 +8,7 @@ mod support;
 mod across;
 mod annex;
 mod apart;
+mod areas;
 mod auto;
 mod buffers;
 mod calls;
