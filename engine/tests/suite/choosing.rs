@@ -5,12 +5,13 @@ use crate::support::{bounded, in_sessions, run};
 use mainstay_engine::{
     Capture, Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
     device::{Device, Disk},
-    group::Group,
+    group::{Group, ThreadGroup},
 };
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
 };
 use tempfile::TempDir;
 
@@ -267,6 +268,58 @@ fn shards_of_a_lost_node_come_from_the_copies_in_memory() {
                 take_over(&mut session, 3, 1);
                 Slot::save(&mut session, &mut [Slot::new(rank, 2)], 2);
                 session.close().unwrap();
+            });
+        });
+    }
+}
+
+/// Story: with `recovery = "shrink"` the job started a process in place of the failed one, as no region was a box, even
+/// though the program could divide the shards among the ranks that were left.
+#[test]
+fn a_job_that_suits_any_number_of_ranks_goes_on_with_fewer() {
+    for (declares, left) in [(true, 2), (false, 3)] {
+        let cluster = Cluster { pfs: tempfile::tempdir_in("/dev/shm").unwrap(), capture: Capture::Incremental };
+        let goes_on = |mut session: Session| {
+            assert_eq!(session.size(), left, "declared: {declares}");
+            assert_eq!(session.choose().unwrap().unwrap().revision, 2);
+            take_over(&mut session, 3, 2);
+            let rank = session.rank();
+            Slot::save(&mut session, &mut [Slot::new(rank, 3)], 3);
+            session.close().unwrap();
+        };
+        let live = |group: ThreadGroup| {
+            let (rank, node) = (group.rank(), Cluster::node());
+            let mut session = cluster.open(Box::new(group), &node);
+            if declares {
+                session.any_number_of_ranks().unwrap();
+            }
+            for revision in 1..=2 {
+                Slot::save(&mut session, &mut [Slot::new(rank, revision)], revision);
+            }
+            if rank == 1 {
+                return;
+            }
+            let error = loop {
+                if let Err(error) = session.wait() {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::GroupFailed);
+            session.recover().unwrap();
+            goes_on(session);
+        };
+        bounded("a job that goes on", || {
+            thread::scope(|scope| {
+                let (groups, starters) = ThreadGroup::with_starters(3, 1);
+                let ranks: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| live(group))).collect();
+                let started = scope.spawn(|| {
+                    starters.into_iter().next().unwrap().recv().map(|group| {
+                        let node = Cluster::node();
+                        goes_on(cluster.open(Box::new(group), &node));
+                    })
+                });
+                ranks.into_iter().for_each(|rank| rank.join().unwrap());
+                assert_eq!(started.join().unwrap().is_ok(), !declares);
             });
         });
     }
