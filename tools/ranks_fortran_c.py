@@ -127,12 +127,20 @@ def in_f08(table, function):
     return not fits(table["not_f08"], function.name)
 
 
+def typed_buffer(table, function):
+    """Whether a datatype can describe the one buffer that the library uses after the call."""
+    names = [argument.name for argument in function.arguments]
+    buffers = [argument for argument in function.arguments if argument.kind == "choice"]
+    return keeps_buffer(table, function) and len(buffers) == 1 and "count" in names and "datatype" in names
+
+
 def section_call(table, function):
     """The function of mpi_f08 with buffers: they come as descriptors."""
     name = f"mpi_{function.name.lower()}"
     call = Call(table, function)
     parameters, passed, lengths, before, after = [], [], [], [], []
     keeps = keeps_buffer(table, function)
+    typed = typed_buffer(table, function)
     for argument, parameter in zip(function.arguments, call.parameters, strict=True):
         if argument.kind == "text":
             parameters.append(f"const struct section *{argument.name}")
@@ -141,11 +149,22 @@ def section_call(table, function):
             continue
         if argument.kind not in ("choice", "address"):
             parameters.append(parameter)
-            passed.append(argument.name)
+            passed.append(
+                f"&{argument.name}_used" if typed and argument.name in ("count", "datatype") else argument.name
+            )
             continue
         parameters.append(f"const struct section *{argument.name}")
-        if argument.kind == "address":
+        if argument.kind == "address" or function.name.endswith("_end"):
             passed.append(f"{argument.name}->base")
+        elif typed:
+            kind = next(other.type for other in function.arguments if other.name == "count").replace("int", "MPI_Fint")
+            passed.append(f"{argument.name}->base")
+            before.append(
+                f'struct typed typed = section_typed({argument.name}, *count, *datatype, "MPI_{function.name}");'
+            )
+            before.append(f"{kind} count_used = ({kind})typed.count;")
+            before.append("MPI_Fint datatype_used = typed.type;")
+            after.append("section_untyped(&typed);")
         elif keeps:
             passed.append(f'section_kept({argument.name}, "MPI_{function.name}")')
         else:

@@ -237,6 +237,8 @@ def module_mpi(table, known, numbers):
         else:
             lines.append("  interface")
             lines += plain_interface(table, function, name)
+            if function.result != "int":
+                lines += ["  end interface", f"  interface P{name}", f"    procedure {name}"]
         lines.append("  end interface")
     return fill("mpi.f90.in", types=handle_types(), constants=constants(numbers, False), interfaces=lines)
 
@@ -250,9 +252,13 @@ def signature(function, table):
     ]
 
 
+def f08_name(table, function):
+    return f"MPI_{function.name}_f08{'ts' if has_section(table, function) else ''}"
+
+
 def f08_interface(table, function):
     in_c = has_section(table, function)
-    name = f"MPI_{function.name}_f08{'ts' if in_c else ''}"
+    name = f08_name(table, function)
     declared = []
     for argument in function.arguments:
         renamed = argument.renamed(table)
@@ -273,11 +279,13 @@ def module_f08(table, known, numbers):
         small = by_name.get(function.name.removesuffix("_c")) if function.name.endswith("_c") else None
         if small and signature(small, table) != signature(function, table):
             continue
-        lines.append(f"  interface MPI_{function.name}")
-        lines += f08_interface(table, function)
         large = by_name.get(f"{function.name}_c")
-        if large and signature(function, table) != signature(large, table):
-            lines += f08_interface(table, large)
+        both = [function] if not large or signature(function, table) == signature(large, table) else [function, large]
+        lines.append(f"  interface MPI_{function.name}")
+        for one in both:
+            lines += f08_interface(table, one)
+        lines += ["  end interface", f"  interface PMPI_{function.name}"]
+        lines += [f"    procedure {f08_name(table, one)}" for one in both]
         lines.append("  end interface")
     return fill(
         "mpi_f08.f90.in",

@@ -150,6 +150,7 @@ module mainstay_sessions
     procedure :: move
     procedure :: untrack
     procedure :: same_on_all_ranks
+    procedure :: any_number_of_ranks
     procedure, private :: settled_int32, settled_int64
     generic :: settled => settled_int32, settled_int64
     procedure :: speculation
@@ -352,6 +353,13 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_same_on_all_ranks(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Declares that any number of ranks can take over the shards of this job: the program divides them anew itself.
+  recursive subroutine any_number_of_ranks(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_any_number_of_ranks(self%handle), stat)
   end subroutine
 
   ! Promises that the program will not write `bytes` bytes of a region, from byte `offset` (from 0) on, before the

@@ -137,7 +137,8 @@ typedef enum {
   MAINSTAY_DIVIDED_UNKNOWN = 0,
   // Each rank has a part of its own, which another number of ranks cannot take over.
   MAINSTAY_DIVIDED_BY_RANKS = 1,
-  // Into boxes of global arrays, which any number of ranks can divide again.
+  // Into parts that any number of ranks can divide again: boxes of global arrays, or shards of a program that has
+  // called mainstay_any_number_of_ranks.
   MAINSTAY_DIVIDED_INTO_BOXES = 2,
 } mainstay_divided;
 
@@ -832,6 +833,13 @@ mainstay_status mainstay_untrack(mainstay_session *session,
 // MAINSTAY_INVALID_ARGUMENT: it is a box of a global array.
 mainstay_status mainstay_same_on_all_ranks(mainstay_session *session,
                                            const char *name);
+
+// Declares that any number of ranks can take over the shards of this job, because the program divides them anew
+// itself: it saves streams, and reads them by mainstay_bring_shards and mainstay_read_shard. If ranks fail and the
+// setting `recovery` is `shrink`, the job goes on with fewer ranks, although no region is a box. Local. It holds until
+// the session ends. Call it alike on all ranks, also on a rank that comes into a running job. mainstay_restore on
+// another number of ranks still refuses regions of each rank's own with MAINSTAY_RANK_COUNT.
+mainstay_status mainstay_any_number_of_ranks(mainstay_session *session);
 
 // Promises that the program will not write `bytes` bytes of a region, from `offset` on, again before its next
 // checkpoint. With the setting `predictor` Mainstay saves them at once, in the background. If the program writes

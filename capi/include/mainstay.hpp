@@ -397,6 +397,8 @@ public:
   void same_on_all_ranks(const std::string &name) {
     detail::check(mainstay_same_on_all_ranks(handle_, detail::text(name)));
   }
+  /* Declares that any number of ranks can take over the shards of this job: the program divides them anew itself. */
+  void any_number_of_ranks() { detail::check(mainstay_any_number_of_ranks(handle_)); }
   /* Promises that the program will not write `bytes` bytes of a region, from `offset` on, before the next checkpoint.
    * With the setting predictor Mainstay saves them at once, in the background. */
   void settled(const std::string &name, uint64_t offset, uint64_t bytes) {

@@ -94,7 +94,8 @@ pub enum DividedCode {
     Unknown = 0,
     /// Each rank has a part of its own, which another number of ranks cannot take over.
     ByRanks = 1,
-    /// Into boxes of global arrays, which any number of ranks can divide again.
+    /// Into parts that any number of ranks can divide again: boxes of global arrays, or shards of a program that has
+    /// called mainstay_any_number_of_ranks.
     IntoBoxes = 2,
 }
 

@@ -23,6 +23,7 @@ mod notes;
 mod objects;
 mod options;
 mod output;
+mod ranks;
 mod reader;
 mod record;
 mod recover;

@@ -170,6 +170,23 @@ pub unsafe extern "C" fn mainstay_same_on_all_ranks(session: *mut Session, name:
     })
 }
 
+/// Declares that any number of ranks can take over the shards of this job, because the program divides them anew
+/// itself: it saves streams, and reads them by mainstay_bring_shards and mainstay_read_shard. If ranks fail and the
+/// setting `recovery` is `shrink`, the job goes on with fewer ranks, although no region is a box. Local. It holds until
+/// the session ends. Call it alike on all ranks, also on a rank that comes into a running job. mainstay_restore on
+/// another number of ranks still refuses regions of each rank's own with MAINSTAY_RANK_COUNT.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_any_number_of_ranks(session: *mut Session) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { session_of(session)?.engine.any_number_of_ranks() }
+    })
+}
+
 /// Promises that the program will not write `bytes` bytes of a region, from `offset` on, again before its next
 /// checkpoint. With the setting `predictor` Mainstay saves them at once, in the background. If the program writes
 /// them after all, Mainstay saves them again. Without `predictor`, or if the system does not track the pages of this

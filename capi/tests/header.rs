@@ -2,15 +2,17 @@
 
 use std::{env, fs, path::Path};
 
-/// Source of the header of objects, which the library's header leaves out.
+/// Sources of headers of their own, which the library's header leaves out.
 const OBJECTS: &str = "src/objects.rs";
+const RANKS: &str = "src/ranks.rs";
 
 #[test]
 fn the_committed_header_is_current() {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = cbindgen::Config::from_file(crate_directory.join("cbindgen.toml")).unwrap();
     config.after_includes = config.after_includes.map(|text| version() + &text);
-    config.export.exclude = public_names(&fs::read_to_string(crate_directory.join(OBJECTS)).unwrap());
+    let names_in = |source: &str| public_names(&fs::read_to_string(crate_directory.join(source)).unwrap());
+    config.export.exclude = [names_in(OBJECTS), names_in(RANKS)].concat();
     let mut generated = Vec::new();
     cbindgen::generate_with_config(crate_directory, config).unwrap().write(&mut generated);
     compare(crate_directory, "mainstay.h", &generated);
@@ -18,12 +20,21 @@ fn the_committed_header_is_current() {
 
 #[test]
 fn the_committed_header_of_objects_is_current() {
+    has_header_of_its_own(OBJECTS, "cbindgen-objects.toml", "mainstay_objects.h");
+}
+
+#[test]
+fn the_committed_header_of_ranks_is_current() {
+    has_header_of_its_own(RANKS, "cbindgen-ranks.toml", "mainstay_ranks.h");
+}
+
+fn has_header_of_its_own(source: &str, config: &str, header: &str) {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = cbindgen::Config::from_file(crate_directory.join("cbindgen-objects.toml")).unwrap();
-    let builder = cbindgen::Builder::new().with_src(crate_directory.join(OBJECTS)).with_config(config);
+    let config = cbindgen::Config::from_file(crate_directory.join(config)).unwrap();
+    let builder = cbindgen::Builder::new().with_src(crate_directory.join(source)).with_config(config);
     let mut generated = Vec::new();
     builder.generate().unwrap().write(&mut generated);
-    compare(crate_directory, "mainstay_objects.h", &generated);
+    compare(crate_directory, header, &generated);
 }
 
 fn compare(crate_directory: &Path, name: &str, generated: &[u8]) {

@@ -284,6 +284,13 @@ impl Session {
         self.state.local(py, |open| open.engine()?.same_on_all_ranks(&name.to_string_lossy()))
     }
 
+    /// Declares that any number of ranks can take over the shards of this job: the program divides them anew itself, by
+    /// bring_shards. With recovery = "shrink" the job then goes on with fewer ranks. Local. It holds until the session
+    /// ends; call it alike on all ranks.
+    fn any_number_of_ranks(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.local(py, |open| open.engine()?.any_number_of_ranks())
+    }
+
     /// Promises that the program will not write `bytes` bytes of the region `name`, from `offset` on, again before
     /// its next checkpoint. With the setting predictor Mainstay saves them at once, in the background. If the program
     /// writes them after all, Mainstay saves them again. Local, never waits for a write. RegionMissing: no region has

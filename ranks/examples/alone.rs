@@ -9,7 +9,7 @@ fn main() {
     let ranks = arguments.next().and_then(|n| n.to_str()?.parse().ok()).expect("a number of ranks");
     let library = arguments.next().expect("the library").into();
     let options = Options { ranks, library, program: arguments.collect() };
-    let reserved = Reserved::new().unwrap_or_else(|e| {
+    let _ = Reserved::new().unwrap_or_else(|e| {
         eprintln!("{e}");
         exit(2)
     });
@@ -18,7 +18,7 @@ fn main() {
         config.every = std::time::Duration::from_millis(every.parse().unwrap());
     }
     let mut session = Session::open(Box::new(Solo), Path::new(&space), config).expect("a session");
-    match run(reserved, &mut session, Box::new(Alone), &options) {
+    match run(&mut session, Box::new(Alone), &options) {
         Ok(Ended::Whole(code)) => {
             session.close().expect("closed");
             exit(code)

@@ -294,6 +294,7 @@ static void nulls(void) {
   said("untrack(name)", mainstay_untrack(session, NULL));
   said("same_on_all_ranks(session)", mainstay_same_on_all_ranks(NULL, "a"));
   said("same_on_all_ranks(name)", mainstay_same_on_all_ranks(session, NULL));
+  said("any_number_of_ranks(session)", mainstay_any_number_of_ranks(NULL));
   said("settled(session)", mainstay_settled(NULL, "a", 0, 1));
   said("settled(name)", mainstay_settled(session, NULL, 0, 1));
   said("speculated(session)", mainstay_speculated(NULL, &early));

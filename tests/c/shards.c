@@ -42,6 +42,7 @@ static void save(mainstay_session *session) {
   for (int i = 0; i < 100; i++) table[i] = 3 * i;
   must(mainstay_protect(session, "table", table, sizeof table), "protect the table");
   must(mainstay_same_on_all_ranks(session, "table"), "say that all ranks have it");
+  must(mainstay_any_number_of_ranks(session), "say that it divides the particles anew");
   must(mainstay_begin(session, 100, NULL), "begin");
   must(mainstay_write(session, "log", 0, "rank", 4), "write");
   must(mainstay_checkpoint(session, NULL), "checkpoint");

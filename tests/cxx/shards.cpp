@@ -34,6 +34,7 @@ static void save(mainstay::session &session) {
   session.protect("particles", own);
   session.protect("table", table);
   session.same_on_all_ranks("table");
+  session.any_number_of_ranks();
   session.begin(100);
   session.write("log", 0, std::string("rank"));
   session.checkpoint();

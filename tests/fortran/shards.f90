@@ -47,6 +47,7 @@ contains
     call session%protect("particles", own)
     call session%protect("table", table)
     call session%same_on_all_ranks("table")
+    call session%any_number_of_ranks()
     call session%begin(100)
     call session%write("log", 0, ["r", "a", "n", "k"])
     call session%checkpoint()

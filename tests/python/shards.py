@@ -26,6 +26,7 @@ def save(session):
     session.protect("particles", own)
     session.protect("table", numpy.arange(100))
     session.same_on_all_ranks("table")
+    session.any_number_of_ranks()
     session.begin(100, notes={"count": own.size})
     session.write("log", 0, b"rank")
     session.checkpoint()

@@ -83,6 +83,14 @@ void section_unpack(const struct section *section, void *data); /* copies the el
 void section_drop(const struct section *section, void *data);   /* frees the copy */
 /* The address of the elements, for a call that uses them later. Ends the job if they have gaps. */
 void *section_kept(const struct section *section, const char *function);
+/* The elements as a datatype, for a call that uses them later: `count` items of `type` at the section's base. */
+struct typed {
+  MPI_Count count;
+  MPI_Datatype type;
+  bool is_new;
+};
+struct typed section_typed(const struct section *section, MPI_Count count, MPI_Datatype type, const char *function);
+void section_untyped(struct typed *typed); /* after the call */
 
 /* ---- mpich.c: buffers of programs that were compiled with MPICH's mpi_f08 */
 struct gfortran_array {

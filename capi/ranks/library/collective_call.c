@@ -49,7 +49,10 @@ int check_layout(const struct layout *layout, int parts) {
   if (!layout->type && !layout->types) return MPI_ERR_TYPE;
   for (int part = 0; part < parts; part++) {
     const struct datatype *type = layout->type ? layout->type : type_of(layout->types[part]);
-    int error = check_data(layout->data, layout_count(layout, part), type);
+    MPI_Count count = layout_count(layout, part);
+    /* Places in bytes may be addresses from MPI_BOTTOM on. */
+    bool absolute = layout->types && layout->data == MPI_BOTTOM;
+    int error = absolute ? check_buffer(count, type) : check_data(layout->data, count, type);
     if (error) return error;
     if (!layout->counts) break; /* all parts are alike */
   }

@@ -81,7 +81,7 @@ pub fn tell_what_was_found(found: &Found) {
     };
     let ranks = found.ranks.map_or("as many ranks as processes".to_owned(), |ranks| count(ranks.into(), "rank"));
     let room = text::bytes(found.inspected.slot_bytes);
-    say(&format!("{}: {abi}; {ranks}, each with {room} of addresses", printable_path(Path::new(&found.program))));
+    say(&format!("{}: {abi}; {ranks} in slots of {room}", printable_path(Path::new(&found.program))));
 }
 
 /// The host program for the MPI of the launcher, compiled on first use.

@@ -9,6 +9,7 @@ pub enum Divided {
     Unknown,
     /// Each rank has a part of its own, which another number of ranks cannot take over.
     ByRanks,
-    /// Into boxes of global arrays: any number of ranks can divide it anew.
+    /// Into parts that any number of ranks can divide anew: boxes of global arrays, or shards of a program that declares
+    /// so.
     IntoBoxes,
 }

@@ -127,6 +127,14 @@ impl Reader {
         })
     }
 
+    /// Fills `regions` with the items of their names in the shard, each at its own address, in one pass over the shard
+    /// with several threads. Every block is verified before its bytes are copied, and zeros are written only where the
+    /// memory differs. `RegionMissing` and `RegionChanged` come before anything is filled. After another error the
+    /// regions are undefined.
+    pub fn fill(&mut self, shard: u32, regions: &[Region]) -> Result<()> {
+        self.anywhere(shard, |reader| reader.place(shard)?.fill_regions(regions))
+    }
+
     /// Puts the hashes of an item's blocks of 4 KiB, from its block `first` on, into `into`, without reading the
     /// blocks. `None` for bytes that share a block with others: at the end of an item, in small items, in streams.
     pub fn hashes(&mut self, shard: u32, name: &str, first: u64, into: &mut [Option<Hash>]) -> Result<()> {

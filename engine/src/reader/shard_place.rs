@@ -1,8 +1,9 @@
 //! One shard, where it is read: in a portion on a device, or in memory to which another node sent it.
 
 use crate::{
+    capture::Region,
     error::Result,
-    restore::{BlockReader, HashRows, Redistribution, Scatter, Stored, pour},
+    restore::{BlockReader, HashRows, Redistribution, Scatter, Stored, match_some, pour},
     space::{
         Portion,
         format::{Entry, Item, Manifest},
@@ -58,6 +59,14 @@ impl ShardPlace {
         let filled = wanted.pour(&self.portion, shard, manifest, hashes);
         self.rows = rows;
         filled
+    }
+
+    /// Fills `regions` from the items of their names.
+    pub(super) fn fill_regions(&self, regions: &[Region]) -> Result<()> {
+        let manifest = self.manifest()?;
+        let targets = match_some(manifest, regions, self.entry.number)?;
+        targets.fill_zeros();
+        pour(&self.portion, manifest, &|at, bytes| targets.fill(at, bytes))
     }
 
     /// Calls `sink` with all bytes of `items`, which are of its manifest.

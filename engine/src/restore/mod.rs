@@ -25,6 +25,6 @@ pub(crate) use pour::{pour, pour_blocks};
 pub(crate) use redistribute::{
     Redistribution, SavedShard, Sharing, WantedItem, blocks_wanted, box_of, counts_as_same, share_of, stored_blocks,
 };
-pub(crate) use regions::{Targets, has_moved, match_regions};
+pub(crate) use regions::{Targets, has_moved, match_regions, match_some};
 pub(crate) use scatter::Scatter;
 pub(crate) use stored::Stored;

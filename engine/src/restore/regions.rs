@@ -45,6 +45,23 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     Ok(Targets(Scatter::new(pairs)))
 }
 
+/// Pairs each of `regions` with the item of its name. Other items are left alone.
+pub(crate) fn match_some<'a>(manifest: &Manifest, regions: &'a [Region], number: u64) -> Result<Targets<'a>> {
+    let items: HashMap<&str, &Item> = manifest.items.iter().map(|item| (item.name.as_str(), item)).collect();
+    let pair = |region: &'a Region| {
+        let now = &region.description;
+        match items.get(now.name.as_str()) {
+            Some(item) if is_same(item, region) => Ok((*item, region)),
+            Some(item) => Err(Error::RegionChanged { name: now.name.clone(), saved: saved_as(item), now: now.kind() }),
+            None => {
+                let why = format!("is not in this shard of revision {number}; give names that are");
+                Err(Error::RegionMissing { name: now.name.clone(), why })
+            }
+        }
+    };
+    Ok(Targets(Scatter::new(regions.iter().map(pair).collect::<Result<Vec<_>>>()?)))
+}
+
 pub(super) fn saved_as(item: &Item) -> String {
     match item.kind {
         ItemKind::Stream => format!("a stream of {} bytes, which read() returns,", item.bytes),

@@ -10,7 +10,10 @@ use signal_hook::{SigId, flag, low_level};
 use std::{
     mem::MaybeUninit,
     ptr,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// The state behind `due`.
@@ -18,6 +21,8 @@ pub(super) struct Due {
     pub(super) schedule: Schedule,
     /// Receives requests from outside; on rank 0 only.
     pub(super) listener: Option<Listener>,
+    /// When rank 0 last looked for requests between meetings.
+    looked: Option<Instant>,
     pub(super) signal: Option<SignalFlag>,
     /// The step that the program last gave to `due`, or the step of the restored revision; 0: none. The same on all
     /// ranks whenever they save.
@@ -121,6 +126,7 @@ impl Due {
         Due {
             schedule,
             listener,
+            looked: None,
             signal,
             step: 0,
             step_is_unknown: false,
@@ -162,12 +168,27 @@ impl Due {
         self.came_back.take()?.missed_by(step)
     }
 
+    /// Whether a signal has asked this rank for a checkpoint.
+    pub(super) fn is_signalled(&self) -> bool {
+        self.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is time to look for requests again, between meetings.
+    pub(super) fn looks_again(&mut self, now: Instant) -> bool {
+        let looks = self.looked.is_none_or(|looked| now - looked >= self.schedule.look_every());
+        if looks {
+            self.looked = Some(now);
+        }
+        looks
+    }
+
     /// Puts the checkpoint off until the one before is durable.
     pub(super) fn put_off(&mut self) {
         self.put_off_at = self.put_off_at.or(Some(self.step));
         self.times_put_off += 1;
         self.all_times_put_off += 1;
         self.schedule.meet_soon();
+        self.schedule.be_quiet(Instant::now());
     }
 
     /// Whether any setting makes a checkpoint due.

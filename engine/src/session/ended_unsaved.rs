@@ -18,6 +18,13 @@ impl SessionState {
 
 fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
     let (Tally { asked, found, begun }, step) = (due.tally, due.step);
+    if due.put_off_at == Some(0) && step == 0 {
+        return Some(
+            "the checkpoint that was due last was not taken, as the one before was not durable yet; call checkpoint before \
+             the end to save the last state, or set when_busy = \"now\" to have none put off"
+                .to_owned(),
+        );
+    }
     if let Some(put_off_at) = due.put_off_at {
         let newest = match due.last_saved_at {
             0 => "no checkpoint was saved".to_owned(),

@@ -46,12 +46,14 @@ pub(super) enum Call {
     Wait,
     WaitFor,
     Restore,
+    Choose,
     Get,
     GetBytes,
     Saved,
     BringShards,
     HoldCopies,
     Due,
+    DueNow,
     Close,
 }
 
@@ -66,25 +68,32 @@ impl Call {
             Call::Wait => "wait",
             Call::WaitFor => "wait_for",
             Call::Restore => "restore",
+            Call::Choose => "choose",
             Call::Get => "get",
             Call::GetBytes => "get_bytes",
             Call::Saved => "saved",
             Call::BringShards => "bring_shards",
             Call::HoldCopies => "hold_copies",
             Call::Due => "due",
+            Call::DueNow => "due_now",
             Call::Close => "close",
         }
     }
 
-    /// Whether the call waits for the last revision on the nearest level. `due` does not, because it is called at every
-    /// step.
+    /// Whether the call waits for the last revision on the nearest level. The calls that ask whether a checkpoint is due
+    /// do not, because programs make them often.
     fn settles(self) -> bool {
-        self != Call::Due
+        !matches!(self, Call::Due | Call::DueNow)
     }
 
     /// Whether the call may write roots to the nearest portion apart from those of a revision.
     fn writes_roots(self) -> bool {
-        matches!(self, Call::Abandon | Call::Restore | Call::Close)
+        self.goes_back() || matches!(self, Call::Abandon | Call::Close)
+    }
+
+    /// Whether the call goes back past the last revision.
+    fn goes_back(self) -> bool {
+        matches!(self, Call::Restore | Call::Choose)
     }
 
     pub(super) fn begins(self) -> bool {
@@ -176,8 +185,8 @@ impl SessionState {
     }
 
     /// Waits for all levels, arrives and enters, for calls that exchange only whether this rank is `ready`. If one rank
-    /// is not, all ranks get the same named error. An error of the last revision comes first. `restore` ignores it,
-    /// because it goes back past that revision. Collective.
+    /// is not, all ranks get the same named error. An error of the last revision comes first. Calls that go back past
+    /// that revision ignore it. Collective.
     pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entered> {
         let (entry, told) = self.enter_told(call, ready)?;
         told.map(|()| entry)
@@ -204,7 +213,7 @@ impl SessionState {
             self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
         let same = same_level(told.all.level);
-        let previous = if call == Call::Restore { Ok(()) } else { told.previous(group) };
+        let previous = if call.goes_back() { Ok(()) } else { told.previous(group) };
         self.levels.nearest_mut().history.failing.because(&previous);
         let told = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
         Ok((entry, told))

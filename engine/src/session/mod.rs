@@ -14,6 +14,7 @@ mod carryover;
 mod catching_up;
 mod changed;
 mod checkpoint;
+mod choose;
 mod choose_revision;
 mod chosen;
 mod closing;

@@ -54,6 +54,8 @@ pub(super) struct Allocated {
 pub(super) struct RestoredData {
     /// The division of the revision that this session began or restored last.
     pub(super) divided: Divided,
+    /// The program has declared that any number of ranks can take over the shards.
+    pub(super) suits_any_ranks: bool,
     pub(super) reading: Reading,
     /// Shards that the program may read until the next checkpoint begins; none before a restore.
     pub(super) shards: Shards,
@@ -99,6 +101,7 @@ impl Program {
     /// The division of the state from which the job goes on, as far as this rank knows.
     pub(super) fn divided(&self) -> Divided {
         match self.restored.divided {
+            _ if self.restored.suits_any_ranks => Divided::IntoBoxes,
             // During the first calls of `protect`, or between two calls, some regions may be missing.
             Divided::Unknown if !self.regions.all().is_empty() => self.regions.divided(),
             known => known,

@@ -156,6 +156,7 @@ impl Program {
     fn take_over(&mut self, before: Program) {
         let Program { regions, globals, heap, notes, allocated, steps, outputs, due, restored, .. } = before;
         (self.restored.divided, self.restored.passed_over) = (restored.divided, restored.passed_over);
+        self.restored.suits_any_ranks = restored.suits_any_ranks;
         (self.allocated.memory, self.steps) = (allocated.memory, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         self.heap = heap;

@@ -42,7 +42,11 @@ impl Level {
         // The missing shards have come; the ranks exchanged the contents in the first attempt.
         let told = match told {
             Some(told) => told,
-            None => self.tell_shards_to_all(group, program, candidate)?,
+            None => {
+                let (own, shards) = self.tell_shards_to_all(group, candidate)?;
+                let contents = contents(group, program.regions.said_same(), &shards, &own)?;
+                ToldShards { own, shards, contents }
+            }
         };
         let ToldShards { own, shards, contents } = told;
         agree(group, self.check_own(group, program, candidate, &shards))?;
@@ -133,13 +137,13 @@ impl Level {
         })
     }
 
-    /// All ranks exchange the contents of the shards of `candidate`. Collective.
+    /// All ranks exchange the contents of the shards of `candidate`. Returns those that this rank describes, and all by
+    /// number. Collective.
     pub(super) fn tell_shards_to_all(
         &self,
         group: &dyn Group,
-        program: &Program,
         candidate: &Complete,
-    ) -> Attempted<ToldShards> {
+    ) -> Attempted<(Vec<OwnShard>, Vec<SavedShard>)> {
         let own = agree_on_errors(group, self.told_shards(candidate))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
         let mut shards = united(gather(group, &told.map_err(Clone::clone))?)?;
@@ -150,9 +154,7 @@ impl Level {
             let path = self.location.device.path();
             return Err(Error::OutOfSight { path, revision: candidate.key.number, shard }.into());
         }
-        let own = own.unwrap_or_default();
-        let contents = contents(group, program.regions.said_same(), &shards, &own)?;
-        Ok(ToldShards { own, shards, contents })
+        Ok((own.unwrap_or_default(), shards))
     }
 
     /// The shards of `candidate` that this rank describes to the others: those assigned to it, or those in the portions
@@ -178,7 +180,7 @@ impl Level {
 
     /// The shards of `candidate` that this rank can read: those that it received, or those in all portions of the
     /// layout that it sees.
-    fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
+    pub(super) fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
         if let Some(told_of) = &self.arrivals.told_of {
             let brought = told_of.iter().chain(&self.arrivals.fetched);
             let brought = brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone())));
@@ -274,13 +276,14 @@ fn contents(
 fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> RestoredExtras {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-        return RestoredExtras { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), seen: BTreeMap::new() };
+        let reading = Reading::OfOtherRanks(sharing.shards.len());
+        return RestoredExtras { notes, reading, ..RestoredExtras::default() };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    RestoredExtras { notes, reading, seen: BTreeMap::new() }
+    RestoredExtras { notes, reading, ..RestoredExtras::default() }
 }
 
 /// The parts of all ranks, united. If any rank found damage: all damage.

@@ -63,6 +63,11 @@ impl Listener {
         self.pending.is_some()
     }
 
+    /// Whether the last look found a request that waits.
+    pub(super) fn has_found(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// The node that all objects are to leave before the next checkpoint, if a request says so.
     pub(super) fn node_to_leave(&self) -> Option<&str> {
         self.pending.as_ref().map(|request| request.node.as_str()).filter(|node| !node.is_empty())

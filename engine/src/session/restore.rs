@@ -29,7 +29,10 @@ use crate::{
     stage::TouchOrder,
     status::Saved,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// The result of `restore`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +47,14 @@ pub struct Restored {
 }
 
 /// The results of a restore besides regions and output files.
+#[derive(Default)]
 pub(super) struct RestoredExtras {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
-    /// Shards of a redistributed revision that this rank sees or has received.
+    /// Shards that this rank sees or has received, besides those on its levels.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
+    /// Those of them that this rank has read whole.
+    pub(super) verified: BTreeSet<u32>,
 }
 
 /// The outcome of the attempts on the revisions that were found.
@@ -64,20 +70,25 @@ impl SessionState {
         let ready = self.program.ready().and_then(|()| self.program.look_to_fill());
         let kept = self.program.globals.keep(&self.program.regions);
         let begun = Instant::now();
-        let restored = self.restore_one_of(revision, ready);
+        let restored = self.go_back(Call::Restore, revision, ready);
         // The heap's regions are now those of the restored heap.
         let restored = self.program.look_at_heap().and(restored);
         let has_filled = matches!(restored, Ok(Some(_)));
         if let Some(stale) = self.program.globals.mend(&self.program.regions, kept, has_filled) {
             remark(self.epoch.group.rank(), &stale);
         }
-        self.tell_recovery(&restored, begun);
+        self.has_gone_back(&restored, begun);
+        restored
+    }
+
+    /// Ends a call that went back to a revision, or tried to. Local.
+    pub(super) fn has_gone_back(&mut self, restored: &Result<Option<Restored>>, begun: Instant) {
+        self.tell_recovery(restored, begun);
         // The program is back at a checkpoint: the interval starts anew here.
         self.program.due.begin(Instant::now());
         // The pool is allocated only now, because that would have slowed the reads.
         self.resources.begin_pool(&self.program.regions);
         self.resources.touch(&self.levels, TouchOrder::BeginningFirst);
-        restored
     }
 
     /// Reports the recovery that this restore ends, if any.
@@ -96,14 +107,16 @@ impl SessionState {
         self.has_recovered(recovery);
     }
 
-    fn restore_one_of(&mut self, revision: Option<u64>, ready: Result<()>) -> Result<Option<Restored>> {
+    /// Goes back to `revision`, or else to the newest one that can be read whole. `call` says whether the regions are
+    /// filled from it. Collective.
+    pub(super) fn go_back(&mut self, call: Call, revision: Option<u64>, ready: Result<()>) -> Result<Option<Restored>> {
         let begun = Instant::now();
-        let entry = self.enter_ready(Call::Restore, ready)?;
+        let entry = self.enter_ready(call, ready)?;
         self.program.restored.reading = Reading::default();
         self.program.restored.shards = Default::default();
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         refuse_shared(self.epoch.group.with(&entry), &mut self.program.outputs)?;
-        let mut tried = self.try_newest(&entry, revision);
+        let mut tried = self.try_newest(&entry, call, revision);
         // After a group failure no further agreement is possible.
         if self.later.is_some() && !matches!(tried, Err(Error::GroupFailed { .. })) {
             // Ranks may have different errors.
@@ -111,7 +124,7 @@ impl SessionState {
             self.epoch.group.with(&entry).all_max(&mut lacks)?;
             if lacks != [0] {
                 self.open_later_to_restore(&entry)?;
-                tried = self.try_newest(&entry, revision);
+                tried = self.try_newest(&entry, call, revision);
             }
         }
         let Attempts { found, came, skipped } = tried?;
@@ -126,7 +139,7 @@ impl SessionState {
             return Ok(None);
         };
         let revision = chosen.complete;
-        self.program.restored.shards = Shards::find(&self.levels, &chosen, back.seen);
+        self.program.restored.shards = Shards::find(&self.levels, &chosen, back.seen, back.verified);
         // The restored revision is kept. Revisions that were passed over are kept no longer, nor are revisions newer
         // than the requested one.
         self.levels.go_back_to(&found, &chosen);
@@ -188,7 +201,7 @@ impl SessionState {
 
     /// Tries revisions until one is restored whole, or only `revision` if given. While some levels are not open yet,
     /// tries only the newest: they may have a revision that the open levels lack. Collective.
-    fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Attempts> {
+    fn try_newest(&mut self, entry: &Entered, call: Call, revision: Option<u64>) -> Result<Attempts> {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
         self.program.share_passed_over(group)?;
@@ -198,6 +211,9 @@ impl SessionState {
         }
         let mut poured = false;
         let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
+            if call == Call::Choose {
+                return level.choose_one(group, &self.program.outputs, candidate);
+            }
             match level.restore_one(group, &mut self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over. So this error counts only as damage of
                 // the candidate.
@@ -305,7 +321,7 @@ impl Level {
         let manifest = manifest?;
         let notes = manifest.annex.notes.clone();
         let reading = Reading::of(candidate.key.number, portion, manifest);
-        Ok(RestoredExtras { notes, reading, seen: BTreeMap::new() })
+        Ok(RestoredExtras { notes, reading, ..RestoredExtras::default() })
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the

@@ -31,6 +31,10 @@ pub(super) struct Schedule {
     last_checkpoint: Instant,
     /// t2 − t1 and t3 − t1 of the last checkpoint, if known.
     cost: Option<(Duration, Duration)>,
+    /// The highest of these on all ranks, from a meeting since that checkpoint.
+    agreed_cost: (Duration, Duration),
+    /// Until then, time makes no checkpoint due for this rank alone: the last one was put off.
+    quiet_until: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +75,8 @@ impl Schedule {
             call: Duration::ZERO,
             last_checkpoint: now,
             cost: None,
+            agreed_cost: Default::default(),
+            quiet_until: None,
         }
     }
 
@@ -153,6 +159,32 @@ impl Schedule {
         due || facts.asked.is_set()
     }
 
+    /// Ends a meeting that is not at a step: returns whether a checkpoint is due. The schedule of steps stays.
+    pub(super) fn decide_now(&mut self, facts: Facts) -> bool {
+        let [perceived, durable] = [facts.perceived_ns, facts.durable_ns].map(Duration::from_nanos);
+        self.agreed_cost = (perceived, durable);
+        let since_checkpoint = Duration::from_nanos(facts.since_checkpoint_ns);
+        facts.asked.is_set() || self.target(perceived, durable).is_some_and(|target| since_checkpoint >= target)
+    }
+
+    /// Whether time makes a checkpoint due, as far as this rank knows.
+    pub(super) fn is_time(&self, now: Instant) -> bool {
+        let ((perceived, durable), agreed) = (self.cost.unwrap_or_default(), self.agreed_cost);
+        let target = self.target(perceived.max(agreed.0), durable.max(agreed.1));
+        let is_quiet = self.quiet_until.is_some_and(|until| now < until);
+        !is_quiet && target.is_some_and(|target| now - self.last_checkpoint >= target)
+    }
+
+    /// The checkpoint of this moment was put off: time makes none due for this rank alone until a while has passed.
+    pub(super) fn be_quiet(&mut self, now: Instant) {
+        self.quiet_until = Some(now + self.rules.agree_every / 100);
+    }
+
+    /// The time between two looks at something outside the ranks.
+    pub(super) fn look_every(&self) -> Duration {
+        self.rules.agree_every
+    }
+
     /// The time from one t1 to the next; `None` without a time rule.
     fn target(&self, perceived: Duration, durable: Duration) -> Option<Duration> {
         let rules = &self.rules;
@@ -169,7 +201,7 @@ impl Schedule {
 
     /// Notes that a checkpoint begins, or that a restore has returned the program to one.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.last_checkpoint = now;
+        (self.last_checkpoint, self.agreed_cost, self.quiet_until) = (now, Default::default(), None);
     }
 
     /// Records the times of a checkpoint on this rank.

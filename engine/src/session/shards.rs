@@ -17,14 +17,20 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Shards {
     /// The revision, and the nearest level from which it was read.
     pub(super) of: Option<(LevelKind, Chosen)>,
-    /// Shards that were brought here whole.
+    /// Shards that this rank has whole: it has verified them here, or they were brought.
     pub(super) brought: BTreeSet<u32>,
     pub(super) reader: Reader,
 }
 
 impl Shards {
-    /// The shards of the revision `chosen`, on all levels that have some, and the shards `seen` besides.
-    pub(super) fn find(levels: &Levels, chosen: &Chosen, seen: BTreeMap<u32, (Portion, Entry)>) -> Shards {
+    /// The shards of the revision `chosen`, on all levels that have some, and the shards `seen` besides. This rank has
+    /// read those in `verified` whole.
+    pub(super) fn find(
+        levels: &Levels,
+        chosen: &Chosen,
+        seen: BTreeMap<u32, (Portion, Entry)>,
+        verified: BTreeSet<u32>,
+    ) -> Shards {
         let (key, nearest) = (chosen.complete.key, levels.at(chosen.level));
         let mut here = seen;
         // Shards brought for the restore come first, then those on the nearest level.
@@ -42,7 +48,7 @@ impl Shards {
         debug_assert!(mutant::is_any() || here.values().all(is_its), "a shard of another revision");
         let of = Some((nearest.location.kind, chosen.clone()));
         let reader = Reader::of_session(nearest.location.device.path(), key, chosen.complete.shards, here);
-        Shards { of, brought: BTreeSet::new(), reader }
+        Shards { of, brought: verified, reader }
     }
 
     /// The revision of the shards, and the level from which it was read. `None` before a restore, and once the next

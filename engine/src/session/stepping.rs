@@ -53,9 +53,7 @@ impl SessionState {
         }
         let by_steps = due.ask(step);
         let rank = self.epoch.group.rank();
-        if !due.has_rule() {
-            NO_RULE.make(rank, || Some(NO_RULE_TEXT.to_owned()));
-        }
+        due.warn_without_rule(rank);
         if let Some(text) = due.look_back(step) {
             remark(rank, &text);
         }
@@ -67,13 +65,49 @@ impl SessionState {
             due.tally.found += u64::from(by_steps);
             return Ok(by_steps);
         }
-        let arrival = self.arrive(Call::Due)?;
+        self.meet_about_due(Call::Due, by_steps)
+    }
+
+    /// Whether a checkpoint is due now, apart from any step: `true` on all ranks, or on none.
+    pub(super) fn due_now(&mut self) -> Result<bool> {
+        let due = &mut self.program.due;
+        due.warn_without_rule(self.epoch.group.rank());
+        due.tally.asked += 1;
+        self.meet_about_due(Call::DueNow, false)
+    }
+
+    /// Whether this rank knows a reason for a checkpoint. Local.
+    pub(super) fn is_due_here(&mut self) -> Result<bool> {
+        self.move_on()?;
+        let (rank, now) = (self.epoch.group.rank(), Instant::now());
+        self.program.due.warn_without_rule(rank);
+        if self.program.due.is_signalled() || rank != 0 {
+            return Ok(self.program.due.is_signalled());
+        }
+        if self.program.due.looks_again(now) {
+            self.hear_requests();
+            self.program.due.listener.iter_mut().for_each(|listener| {
+                listener.is_asked();
+            });
+        }
+        let due = &self.program.due;
+        if due.listener.as_ref().is_some_and(Listener::has_found) {
+            return Ok(true);
+        }
+        let is_put_off =
+            self.program.config.when_busy == WhenBusy::Later && self.levels.nearest().facts().busy.is_set();
+        Ok(!is_put_off && due.schedule.is_time(now))
+    }
+
+    /// A meeting about a checkpoint: `true` on all ranks if one is due, or on none. `by_steps`: steps make it due.
+    fn meet_about_due(&mut self, call: Call, by_steps: bool) -> Result<bool> {
+        let puts_off = self.program.config.when_busy == WhenBusy::Later;
+        let arrival = self.arrive(call)?;
         self.resources.tend_pool(&self.program.regions);
         self.resources.touch(&self.levels, TouchOrder::EndFirst);
         self.hear_requests();
         let (due, now) = (&mut self.program.due, Instant::now());
-        let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
-        let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);
+        let asked = due.is_signalled() | due.listener.as_mut().is_some_and(Listener::is_asked);
         if let Some(record) = self.levels.nearest_mut().last_record() {
             let ns = Duration::from_nanos;
             due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
@@ -81,22 +115,23 @@ impl SessionState {
         let mut meeting = due.schedule.facts(asked, now);
         meeting.is_deaf = due.signal.as_ref().is_some_and(SignalFlag::is_replaced).into();
         let ready = self.program.ready();
-        let not_ready = ready.is_err().into();
-        let (entry, told) = self.enter(
-            arrival,
-            Agreement { meeting, step: EqualOnAllRanks::of(step), not_ready, ..Agreement::default() },
-        )?;
+        let (step, not_ready) = (EqualOnAllRanks::of(self.program.due.step), ready.is_err().into());
+        let (entry, told) = self.enter(arrival, Agreement { meeting, step, not_ready, ..Agreement::default() })?;
         if told.all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| false));
         }
-        self.check_read(Call::Due)?;
+        self.check_read(call)?;
         if told.all.meeting.is_deaf.is_set() {
-            DEAF.make(rank, || Some(deaf(self.program.config.checkpoint_signal)));
+            DEAF.make(self.epoch.group.rank(), || Some(deaf(self.program.config.checkpoint_signal)));
         }
         let due = &mut self.program.due;
         let is_asked = Schedule::is_asked(told.all.meeting);
         due.to_all |= is_asked;
-        let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.put_off_at.is_some();
+        let decided = match call {
+            Call::DueNow => due.schedule.decide_now(told.all.meeting),
+            _ => due.schedule.decide(told.all.meeting, Instant::now()),
+        };
+        let is_due = decided | by_steps | due.put_off_at.is_some();
         due.same_steps(told.all.step)?;
         // A request is never put off, because its sender may be about to end the job.
         if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
@@ -174,6 +209,13 @@ impl SessionState {
 }
 
 impl Due {
+    /// Warns once if no setting ever makes a checkpoint due.
+    fn warn_without_rule(&self, rank: usize) {
+        if !self.has_rule() {
+            NO_RULE.make(rank, || Some(NO_RULE_TEXT.to_owned()));
+        }
+    }
+
     /// Refuses ranks at different steps: together they would save a mixture.
     pub(super) fn same_steps(&mut self, step: EqualOnAllRanks) -> Result<()> {
         if step.is_so() {

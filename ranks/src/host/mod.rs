@@ -56,8 +56,8 @@ impl Reserved {
 
 /// Runs the program in slots, from the newest revision of the session's space or from its beginning, until it ends.
 /// Collective: every process of the session calls it. The thread that calls it runs ranks, and is good for nothing else
-/// afterwards but to close the session and end.
-pub fn run(_: Reserved, session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
+/// afterwards but to close the session and end. The slots are reserved.
+pub fn run(session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
     let run = || {
         let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
         job::Job::begin(session, wire, program, options.ranks)?.run()

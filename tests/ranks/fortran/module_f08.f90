@@ -95,6 +95,13 @@ program module_f08
   call MPI_Get_count(statuses(1), MPI_DOUBLE_PRECISION, large)
   call check(large == 36, 'get_count of a large count')
   call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE)
+  b = -1
+  call MPI_Irecv(b(2:6:2, 1:6:4), 5, MPI_DOUBLE_PRECISION, before, 2, MPI_COMM_WORLD, requests(1))
+  call MPI_Issend(a(5, :), 5, MPI_DOUBLE_PRECISION, next, 2, MPI_COMM_WORLD, requests(2))
+  call MPI_Waitall(2, requests, statuses)
+  call check(b(6, 1) == 100*before + 17 .and. b(4, 5) == 100*before + 29 .and. count(b >= 0) == 5, 'sections')
+  call MPI_Get_count(statuses(1), MPI_DOUBLE_PRECISION, n)
+  call check(n == 5, 'get_count of a section')
   call MPI_Isend(rank, 1, MPI_INTEGER, next, 1, MPI_COMM_WORLD, requests(1))
   call MPI_Mprobe(before, 1, MPI_COMM_WORLD, message, status)
   call MPI_Mrecv(n, 1, MPI_INTEGER, message, status)
@@ -145,7 +152,7 @@ program module_f08
   call MPI_Sizeof(a, n)
   call check(n == 8, 'sizeof')
   call MPI_Status_f082f(statuses(1), as_integers)
-  call check(as_integers(MPI_TAG) == 9, 'status_f082f')
+  call check(as_integers(MPI_TAG) == 2, 'status_f082f')
 
   ! A file.
   call MPI_File_open(MPI_COMM_WORLD, 'module_f08.out', MPI_MODE_CREATE + MPI_MODE_RDWR, MPI_INFO_NULL, file)

@@ -406,7 +406,11 @@ FORTRAN_77(void, mpi_bcast_init, (void *buffer, MPI_Fint *count, MPI_Fint *datat
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_bcast_init, (const struct section *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_bcast_init_(section_kept(buffer, "MPI_Bcast_init"), count, datatype, root, comm, info, request, ierror);
+  struct typed typed = section_typed(buffer, *count, *datatype, "MPI_Bcast_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_bcast_init_(buffer->base, &count_used, &datatype_used, root, comm, info, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_bcast_init_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buffer_room;
@@ -418,7 +422,11 @@ FORTRAN_77(void, mpi_bcast_init_c, (void *buffer, MPI_Count *count, MPI_Fint *da
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_bcast_init_c, (const struct section *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_bcast_init_c_(section_kept(buffer, "MPI_Bcast_init_c"), count, datatype, root, comm, info, request, ierror);
+  struct typed typed = section_typed(buffer, *count, *datatype, "MPI_Bcast_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_bcast_init_c_(buffer->base, &count_used, &datatype_used, root, comm, info, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_bcast_init_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buffer_room;
@@ -771,7 +779,11 @@ FORTRAN_77(void, mpi_ibcast, (void *buffer, MPI_Fint *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ibcast, (const struct section *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ibcast_(section_kept(buffer, "MPI_Ibcast"), count, datatype, root, comm, request, ierror);
+  struct typed typed = section_typed(buffer, *count, *datatype, "MPI_Ibcast");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ibcast_(buffer->base, &count_used, &datatype_used, root, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ibcast_f08ts_, (const struct gfortran_array *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buffer_room;
@@ -783,7 +795,11 @@ FORTRAN_77(void, mpi_ibcast_c, (void *buffer, MPI_Count *count, MPI_Fint *dataty
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ibcast_c, (const struct section *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ibcast_c_(section_kept(buffer, "MPI_Ibcast_c"), count, datatype, root, comm, request, ierror);
+  struct typed typed = section_typed(buffer, *count, *datatype, "MPI_Ibcast_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ibcast_c_(buffer->base, &count_used, &datatype_used, root, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ibcast_f08ts_large_, (const struct gfortran_array *buffer, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buffer_room;

@@ -88,7 +88,11 @@ FORTRAN_77(void, mpi_file_iread, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI_
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_(fh, section_kept(buf, "MPI_File_iread"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -100,7 +104,11 @@ FORTRAN_77(void, mpi_file_iread_all, (MPI_Fint *fh, void *buf, MPI_Fint *count, 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_all_(fh, section_kept(buf, "MPI_File_iread_all"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_all");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_all_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -112,7 +120,11 @@ FORTRAN_77(void, mpi_file_iread_all_c, (MPI_Fint *fh, void *buf, MPI_Count *coun
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_all_c_(fh, section_kept(buf, "MPI_File_iread_all_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_all_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_all_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -124,7 +136,11 @@ FORTRAN_77(void, mpi_file_iread_at, (MPI_Fint *fh, MPI_Offset *offset, void *buf
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_at, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_at_(fh, offset, section_kept(buf, "MPI_File_iread_at"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_at");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_at_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -136,7 +152,11 @@ FORTRAN_77(void, mpi_file_iread_at_all, (MPI_Fint *fh, MPI_Offset *offset, void 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_at_all_(fh, offset, section_kept(buf, "MPI_File_iread_at_all"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_at_all");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_at_all_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -148,7 +168,11 @@ FORTRAN_77(void, mpi_file_iread_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, voi
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_at_all_c_(fh, offset, section_kept(buf, "MPI_File_iread_at_all_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_at_all_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_at_all_c_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -160,7 +184,11 @@ FORTRAN_77(void, mpi_file_iread_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *b
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_at_c_(fh, offset, section_kept(buf, "MPI_File_iread_at_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_at_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_at_c_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -172,7 +200,11 @@ FORTRAN_77(void, mpi_file_iread_c, (MPI_Fint *fh, void *buf, MPI_Count *count, M
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_c_(fh, section_kept(buf, "MPI_File_iread_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -184,7 +216,11 @@ FORTRAN_77(void, mpi_file_iwrite, (MPI_Fint *fh, void *buf, MPI_Fint *count, MPI
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_(fh, section_kept(buf, "MPI_File_iwrite"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -196,7 +232,11 @@ FORTRAN_77(void, mpi_file_iwrite_all, (MPI_Fint *fh, void *buf, MPI_Fint *count,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_all, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_all_(fh, section_kept(buf, "MPI_File_iwrite_all"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_all");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_all_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_all_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -208,7 +248,11 @@ FORTRAN_77(void, mpi_file_iwrite_all_c, (MPI_Fint *fh, void *buf, MPI_Count *cou
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_all_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_all_c_(fh, section_kept(buf, "MPI_File_iwrite_all_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_all_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_all_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_all_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -220,7 +264,11 @@ FORTRAN_77(void, mpi_file_iwrite_at, (MPI_Fint *fh, MPI_Offset *offset, void *bu
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_at, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_at_(fh, offset, section_kept(buf, "MPI_File_iwrite_at"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_at");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_at_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_at_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -232,7 +280,11 @@ FORTRAN_77(void, mpi_file_iwrite_at_all, (MPI_Fint *fh, MPI_Offset *offset, void
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_at_all, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_at_all_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_all"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_at_all");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_at_all_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_at_all_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -244,7 +296,11 @@ FORTRAN_77(void, mpi_file_iwrite_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, vo
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_at_all_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_at_all_c_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_all_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_at_all_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_at_all_c_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_at_all_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -256,7 +312,11 @@ FORTRAN_77(void, mpi_file_iwrite_at_c, (MPI_Fint *fh, MPI_Offset *offset, void *
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_at_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_at_c_(fh, offset, section_kept(buf, "MPI_File_iwrite_at_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_at_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_at_c_(fh, offset, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_at_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -268,7 +328,11 @@ FORTRAN_77(void, mpi_file_iwrite_c, (MPI_Fint *fh, void *buf, MPI_Count *count, 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_c_(fh, section_kept(buf, "MPI_File_iwrite_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -322,7 +386,11 @@ FORTRAN_77(void, mpi_file_read_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *co
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_all_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_all_begin_(fh, section_kept(buf, "MPI_File_read_all_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_all_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_all_begin_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_all_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -334,7 +402,11 @@ FORTRAN_77(void, mpi_file_read_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_all_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_all_begin_c_(fh, section_kept(buf, "MPI_File_read_all_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_all_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_all_begin_c_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_all_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -360,7 +432,7 @@ FORTRAN_77(void, mpi_file_read_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *stat
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_read_all_end_(fh, section_kept(buf, "MPI_File_read_all_end"), status, ierror);
+  mpi_file_read_all_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_read_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -400,7 +472,11 @@ FORTRAN_77(void, mpi_file_read_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_at_all_begin_(fh, offset, section_kept(buf, "MPI_File_read_at_all_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_at_all_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_at_all_begin_(fh, offset, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_at_all_begin_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -412,7 +488,11 @@ FORTRAN_77(void, mpi_file_read_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_at_all_begin_c_(fh, offset, section_kept(buf, "MPI_File_read_at_all_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_at_all_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_at_all_begin_c_(fh, offset, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_at_all_begin_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -438,7 +518,7 @@ FORTRAN_77(void, mpi_file_read_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *s
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_at_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_read_at_all_end_(fh, section_kept(buf, "MPI_File_read_at_all_end"), status, ierror);
+  mpi_file_read_at_all_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_read_at_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -543,7 +623,11 @@ FORTRAN_77(void, mpi_file_write_all_begin, (MPI_Fint *fh, void *buf, MPI_Fint *c
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_all_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_all_begin_(fh, section_kept(buf, "MPI_File_write_all_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_all_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_all_begin_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_all_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -555,7 +639,11 @@ FORTRAN_77(void, mpi_file_write_all_begin_c, (MPI_Fint *fh, void *buf, MPI_Count
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_all_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_all_begin_c_(fh, section_kept(buf, "MPI_File_write_all_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_all_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_all_begin_c_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_all_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -581,7 +669,7 @@ FORTRAN_77(void, mpi_file_write_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *sta
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_write_all_end_(fh, section_kept(buf, "MPI_File_write_all_end"), status, ierror);
+  mpi_file_write_all_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_write_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -621,7 +709,11 @@ FORTRAN_77(void, mpi_file_write_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_at_all_begin, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_at_all_begin_(fh, offset, section_kept(buf, "MPI_File_write_at_all_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_at_all_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_at_all_begin_(fh, offset, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_at_all_begin_f08ts_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -633,7 +725,11 @@ FORTRAN_77(void, mpi_file_write_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offse
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_at_all_begin_c, (MPI_Fint *fh, MPI_Offset *offset, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_at_all_begin_c_(fh, offset, section_kept(buf, "MPI_File_write_at_all_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_at_all_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_at_all_begin_c_(fh, offset, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_at_all_begin_f08ts_large_, (MPI_Fint *fh, MPI_Offset *offset, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -659,7 +755,7 @@ FORTRAN_77(void, mpi_file_write_at_all_end, (MPI_Fint *fh, void *buf, MPI_Fint *
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_at_all_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_write_at_all_end_(fh, section_kept(buf, "MPI_File_write_at_all_end"), status, ierror);
+  mpi_file_write_at_all_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_write_at_all_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;

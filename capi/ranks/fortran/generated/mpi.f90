@@ -518,6 +518,9 @@ module mpi
       integer(MPI_ADDRESS_KIND) :: answer
     end function
   end interface
+  interface PMPI_AINT_ADD
+    procedure MPI_AINT_ADD
+  end interface
   interface
     function MPI_AINT_DIFF(addr1, addr2) result(answer)
       import
@@ -525,6 +528,9 @@ module mpi
       integer(MPI_ADDRESS_KIND) :: addr2
       integer(MPI_ADDRESS_KIND) :: answer
     end function
+  end interface
+  interface PMPI_AINT_DIFF
+    procedure MPI_AINT_DIFF
   end interface
   interface MPI_ALLOC_MEM
     subroutine MPI_ALLOC_MEM(size, info, baseptr, ierror)
@@ -3074,10 +3080,16 @@ module mpi
       real(8) :: answer
     end function
   end interface
+  interface PMPI_WTICK
+    procedure MPI_WTICK
+  end interface
   interface
     function MPI_WTIME() result(answer)
       import
       real(8) :: answer
     end function
+  end interface
+  interface PMPI_WTIME
+    procedure MPI_WTIME
   end interface
 end module

@@ -519,6 +519,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Abort
+    procedure MPI_Abort_f08
+  end interface
   interface MPI_Accumulate
     subroutine MPI_Accumulate_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, &
         target_count, target_datatype, op, win, ierror) bind(C, name="mpi_accumulate_f08ts")
@@ -549,12 +552,19 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Accumulate
+    procedure MPI_Accumulate_f08ts
+    procedure MPI_Accumulate_c_f08ts
+  end interface
   interface MPI_Add_error_class
     subroutine MPI_Add_error_class_f08(errorclass, ierror)
       import
       integer, intent(out) :: errorclass
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Add_error_class
+    procedure MPI_Add_error_class_f08
   end interface
   interface MPI_Add_error_code
     subroutine MPI_Add_error_code_f08(errorclass, errorcode, ierror)
@@ -564,6 +574,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Add_error_code
+    procedure MPI_Add_error_code_f08
+  end interface
   interface MPI_Add_error_string
     subroutine MPI_Add_error_string_f08(errorcode, string, ierror)
       import
@@ -571,6 +584,9 @@ module mpi_f08
       character(len=*), intent(in) :: string
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Add_error_string
+    procedure MPI_Add_error_string_f08
   end interface
   interface MPI_Aint_add
     function MPI_Aint_add_f08(base, disp) result(answer)
@@ -580,6 +596,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND) :: answer
     end function
   end interface
+  interface PMPI_Aint_add
+    procedure MPI_Aint_add_f08
+  end interface
   interface MPI_Aint_diff
     function MPI_Aint_diff_f08(addr1, addr2) result(answer)
       import
@@ -587,6 +606,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND), intent(in) :: addr2
       integer(MPI_ADDRESS_KIND) :: answer
     end function
+  end interface
+  interface PMPI_Aint_diff
+    procedure MPI_Aint_diff_f08
   end interface
   interface MPI_Allgather
     subroutine MPI_Allgather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) &
@@ -613,6 +635,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Allgather
+    procedure MPI_Allgather_f08ts
+    procedure MPI_Allgather_c_f08ts
   end interface
   interface MPI_Allgather_init
     subroutine MPI_Allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, &
@@ -644,6 +670,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Allgather_init
+    procedure MPI_Allgather_init_f08ts
+    procedure MPI_Allgather_init_c_f08ts
+  end interface
   interface MPI_Allgatherv
     subroutine MPI_Allgatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, &
         ierror) bind(C, name="mpi_allgatherv_f08ts")
@@ -671,6 +701,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Allgatherv
+    procedure MPI_Allgatherv_f08ts
+    procedure MPI_Allgatherv_c_f08ts
   end interface
   interface MPI_Allgatherv_init
     subroutine MPI_Allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, &
@@ -704,6 +738,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Allgatherv_init
+    procedure MPI_Allgatherv_init_f08ts
+    procedure MPI_Allgatherv_init_c_f08ts
+  end interface
   interface MPI_Alloc_mem
     subroutine MPI_Alloc_mem_f08(size, info, baseptr, ierror)
       import
@@ -712,6 +750,9 @@ module mpi_f08
       type(c_ptr), intent(out) :: baseptr
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Alloc_mem
+    procedure MPI_Alloc_mem_f08
   end interface
   interface MPI_Allreduce
     subroutine MPI_Allreduce_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
@@ -736,6 +777,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Allreduce
+    procedure MPI_Allreduce_f08ts
+    procedure MPI_Allreduce_c_f08ts
   end interface
   interface MPI_Allreduce_init
     subroutine MPI_Allreduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) &
@@ -765,6 +810,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Allreduce_init
+    procedure MPI_Allreduce_init_f08ts
+    procedure MPI_Allreduce_init_c_f08ts
+  end interface
   interface MPI_Alltoall
     subroutine MPI_Alltoall_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) &
         bind(C, name="mpi_alltoall_f08ts")
@@ -790,6 +839,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Alltoall
+    procedure MPI_Alltoall_f08ts
+    procedure MPI_Alltoall_c_f08ts
   end interface
   interface MPI_Alltoall_init
     subroutine MPI_Alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, &
@@ -821,6 +874,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Alltoall_init
+    procedure MPI_Alltoall_init_f08ts
+    procedure MPI_Alltoall_init_c_f08ts
+  end interface
   interface MPI_Alltoallv
     subroutine MPI_Alltoallv_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
         recvtype, comm, ierror) bind(C, name="mpi_alltoallv_f08ts")
@@ -850,6 +907,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Alltoallv
+    procedure MPI_Alltoallv_f08ts
+    procedure MPI_Alltoallv_c_f08ts
   end interface
   interface MPI_Alltoallv_init
     subroutine MPI_Alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
@@ -885,6 +946,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Alltoallv_init
+    procedure MPI_Alltoallv_init_f08ts
+    procedure MPI_Alltoallv_init_c_f08ts
+  end interface
   interface MPI_Alltoallw
     subroutine MPI_Alltoallw_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
         recvtypes, comm, ierror) bind(C, name="mpi_alltoallw_f08ts")
@@ -914,6 +979,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Alltoallw
+    procedure MPI_Alltoallw_f08ts
+    procedure MPI_Alltoallw_c_f08ts
   end interface
   interface MPI_Alltoallw_init
     subroutine MPI_Alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
@@ -949,12 +1018,19 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Alltoallw_init
+    procedure MPI_Alltoallw_init_f08ts
+    procedure MPI_Alltoallw_init_c_f08ts
+  end interface
   interface MPI_Barrier
     subroutine MPI_Barrier_f08(comm, ierror)
       import
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Barrier
+    procedure MPI_Barrier_f08
   end interface
   interface MPI_Barrier_init
     subroutine MPI_Barrier_init_f08(comm, info, request, ierror)
@@ -964,6 +1040,9 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Barrier_init
+    procedure MPI_Barrier_init_f08
   end interface
   interface MPI_Bcast
     subroutine MPI_Bcast_f08ts(buffer, count, datatype, root, comm, ierror) bind(C, name="mpi_bcast_f08ts")
@@ -984,6 +1063,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Bcast
+    procedure MPI_Bcast_f08ts
+    procedure MPI_Bcast_c_f08ts
   end interface
   interface MPI_Bcast_init
     subroutine MPI_Bcast_init_f08ts(buffer, count, datatype, root, comm, info, request, ierror) bind(C, &
@@ -1011,6 +1094,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Bcast_init
+    procedure MPI_Bcast_init_f08ts
+    procedure MPI_Bcast_init_c_f08ts
+  end interface
   interface MPI_Bsend
     subroutine MPI_Bsend_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, name="mpi_bsend_f08ts")
       import
@@ -1033,6 +1120,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Bsend
+    procedure MPI_Bsend_f08ts
+    procedure MPI_Bsend_c_f08ts
   end interface
   interface MPI_Bsend_init
     subroutine MPI_Bsend_init_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
@@ -1060,6 +1151,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Bsend_init
+    procedure MPI_Bsend_init_f08ts
+    procedure MPI_Bsend_init_c_f08ts
+  end interface
   interface MPI_Buffer_attach
     subroutine MPI_Buffer_attach_f08ts(buffer, size, ierror) bind(C, name="mpi_buffer_attach_f08ts")
       import
@@ -1073,6 +1168,10 @@ module mpi_f08
       integer(MPI_COUNT_KIND), intent(in) :: size
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Buffer_attach
+    procedure MPI_Buffer_attach_f08ts
+    procedure MPI_Buffer_attach_c_f08ts
   end interface
   interface MPI_Buffer_detach
     subroutine MPI_Buffer_detach_f08(buffer_addr, size, ierror)
@@ -1088,11 +1187,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Buffer_detach
+    procedure MPI_Buffer_detach_f08
+    procedure MPI_Buffer_detach_c_f08
+  end interface
   interface MPI_Buffer_flush
     subroutine MPI_Buffer_flush_f08(ierror)
       import
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Buffer_flush
+    procedure MPI_Buffer_flush_f08
   end interface
   interface MPI_Buffer_iflush
     subroutine MPI_Buffer_iflush_f08(request, ierror)
@@ -1101,12 +1207,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Buffer_iflush
+    procedure MPI_Buffer_iflush_f08
+  end interface
   interface MPI_Cancel
     subroutine MPI_Cancel_f08(request, ierror)
       import
       type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Cancel
+    procedure MPI_Cancel_f08
   end interface
   interface MPI_Cart_coords
     subroutine MPI_Cart_coords_f08(comm, rank, maxdims, coords, ierror)
@@ -1117,6 +1229,9 @@ module mpi_f08
       integer, intent(out) :: coords(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Cart_coords
+    procedure MPI_Cart_coords_f08
   end interface
   interface MPI_Cart_create
     subroutine MPI_Cart_create_f08(comm_old, ndims, dims, periods, reorder, comm_cart, ierror)
@@ -1130,6 +1245,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Cart_create
+    procedure MPI_Cart_create_f08
+  end interface
   interface MPI_Cart_get
     subroutine MPI_Cart_get_f08(comm, maxdims, dims, periods, coords, ierror)
       import
@@ -1140,6 +1258,9 @@ module mpi_f08
       integer, intent(out) :: coords(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Cart_get
+    procedure MPI_Cart_get_f08
   end interface
   interface MPI_Cart_map
     subroutine MPI_Cart_map_f08(comm, ndims, dims, periods, newrank, ierror)
@@ -1152,6 +1273,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Cart_map
+    procedure MPI_Cart_map_f08
+  end interface
   interface MPI_Cart_rank
     subroutine MPI_Cart_rank_f08(comm, coords, rank, ierror)
       import
@@ -1160,6 +1284,9 @@ module mpi_f08
       integer, intent(out) :: rank
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Cart_rank
+    procedure MPI_Cart_rank_f08
   end interface
   interface MPI_Cart_shift
     subroutine MPI_Cart_shift_f08(comm, direction, disp, rank_source, rank_dest, ierror)
@@ -1172,6 +1299,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Cart_shift
+    procedure MPI_Cart_shift_f08
+  end interface
   interface MPI_Cart_sub
     subroutine MPI_Cart_sub_f08(comm, remain_dims, newcomm, ierror)
       import
@@ -1181,6 +1311,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Cart_sub
+    procedure MPI_Cart_sub_f08
+  end interface
   interface MPI_Cartdim_get
     subroutine MPI_Cartdim_get_f08(comm, ndims, ierror)
       import
@@ -1189,12 +1322,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Cartdim_get
+    procedure MPI_Cartdim_get_f08
+  end interface
   interface MPI_Close_port
     subroutine MPI_Close_port_f08(port_name, ierror)
       import
       character(len=*), intent(in) :: port_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Close_port
+    procedure MPI_Close_port_f08
   end interface
   interface MPI_Comm_accept
     subroutine MPI_Comm_accept_f08(port_name, info, root, comm, newcomm, ierror)
@@ -1206,6 +1345,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newcomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_accept
+    procedure MPI_Comm_accept_f08
   end interface
   interface MPI_Comm_attach_buffer
     subroutine MPI_Comm_attach_buffer_f08ts(comm, buffer, size, ierror) bind(C, &
@@ -1225,6 +1367,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_attach_buffer
+    procedure MPI_Comm_attach_buffer_f08ts
+    procedure MPI_Comm_attach_buffer_c_f08ts
+  end interface
   interface MPI_Comm_call_errhandler
     subroutine MPI_Comm_call_errhandler_f08(comm, errorcode, ierror)
       import
@@ -1232,6 +1378,9 @@ module mpi_f08
       integer, intent(in) :: errorcode
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_call_errhandler
+    procedure MPI_Comm_call_errhandler_f08
   end interface
   interface MPI_Comm_compare
     subroutine MPI_Comm_compare_f08(comm1, comm2, result, ierror)
@@ -1241,6 +1390,9 @@ module mpi_f08
       integer, intent(out) :: result
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_compare
+    procedure MPI_Comm_compare_f08
   end interface
   interface MPI_Comm_connect
     subroutine MPI_Comm_connect_f08(port_name, info, root, comm, newcomm, ierror)
@@ -1253,6 +1405,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_connect
+    procedure MPI_Comm_connect_f08
+  end interface
   interface MPI_Comm_create
     subroutine MPI_Comm_create_f08(comm, group, newcomm, ierror)
       import
@@ -1262,6 +1417,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_create
+    procedure MPI_Comm_create_f08
+  end interface
   interface MPI_Comm_create_errhandler
     subroutine MPI_Comm_create_errhandler_f08(comm_errhandler_fn, errhandler, ierror)
       import
@@ -1269,6 +1427,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(out) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_create_errhandler
+    procedure MPI_Comm_create_errhandler_f08
   end interface
   interface MPI_Comm_create_from_group
     subroutine MPI_Comm_create_from_group_f08(group, stringtag, info, errhandler, newcomm, ierror)
@@ -1281,6 +1442,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_create_from_group
+    procedure MPI_Comm_create_from_group_f08
+  end interface
   interface MPI_Comm_create_group
     subroutine MPI_Comm_create_group_f08(comm, group, tag, newcomm, ierror)
       import
@@ -1290,6 +1454,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newcomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_create_group
+    procedure MPI_Comm_create_group_f08
   end interface
   interface MPI_Comm_create_keyval
     subroutine MPI_Comm_create_keyval_f08(comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state, &
@@ -1302,6 +1469,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_create_keyval
+    procedure MPI_Comm_create_keyval_f08
+  end interface
   interface MPI_Comm_delete_attr
     subroutine MPI_Comm_delete_attr_f08(comm, comm_keyval, ierror)
       import
@@ -1309,6 +1479,9 @@ module mpi_f08
       integer, intent(in) :: comm_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_delete_attr
+    procedure MPI_Comm_delete_attr_f08
   end interface
   interface MPI_Comm_detach_buffer
     subroutine MPI_Comm_detach_buffer_f08(comm, buffer_addr, size, ierror)
@@ -1326,12 +1499,19 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_detach_buffer
+    procedure MPI_Comm_detach_buffer_f08
+    procedure MPI_Comm_detach_buffer_c_f08
+  end interface
   interface MPI_Comm_disconnect
     subroutine MPI_Comm_disconnect_f08(comm, ierror)
       import
       type(MPI_Comm), intent(inout) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_disconnect
+    procedure MPI_Comm_disconnect_f08
   end interface
   interface MPI_Comm_dup
     subroutine MPI_Comm_dup_f08(comm, newcomm, ierror)
@@ -1340,6 +1520,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newcomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_dup
+    procedure MPI_Comm_dup_f08
   end interface
   interface MPI_Comm_dup_with_info
     subroutine MPI_Comm_dup_with_info_f08(comm, info, newcomm, ierror)
@@ -1350,12 +1533,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_dup_with_info
+    procedure MPI_Comm_dup_with_info_f08
+  end interface
   interface MPI_Comm_flush_buffer
     subroutine MPI_Comm_flush_buffer_f08(comm, ierror)
       import
       type(MPI_Comm), intent(in) :: comm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_flush_buffer
+    procedure MPI_Comm_flush_buffer_f08
   end interface
   interface MPI_Comm_free
     subroutine MPI_Comm_free_f08(comm, ierror)
@@ -1364,12 +1553,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_free
+    procedure MPI_Comm_free_f08
+  end interface
   interface MPI_Comm_free_keyval
     subroutine MPI_Comm_free_keyval_f08(comm_keyval, ierror)
       import
       integer, intent(inout) :: comm_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_free_keyval
+    procedure MPI_Comm_free_keyval_f08
   end interface
   interface MPI_Comm_get_attr
     subroutine MPI_Comm_get_attr_f08(comm, comm_keyval, attribute_val, flag, ierror)
@@ -1381,6 +1576,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_get_attr
+    procedure MPI_Comm_get_attr_f08
+  end interface
   interface MPI_Comm_get_errhandler
     subroutine MPI_Comm_get_errhandler_f08(comm, errhandler, ierror)
       import
@@ -1389,6 +1587,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_get_errhandler
+    procedure MPI_Comm_get_errhandler_f08
+  end interface
   interface MPI_Comm_get_info
     subroutine MPI_Comm_get_info_f08(comm, info_used, ierror)
       import
@@ -1396,6 +1597,9 @@ module mpi_f08
       type(MPI_Info), intent(out) :: info_used
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_get_info
+    procedure MPI_Comm_get_info_f08
   end interface
   interface MPI_Comm_get_name
     subroutine MPI_Comm_get_name_f08(comm, comm_name, resultlen, ierror)
@@ -1406,12 +1610,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_get_name
+    procedure MPI_Comm_get_name_f08
+  end interface
   interface MPI_Comm_get_parent
     subroutine MPI_Comm_get_parent_f08(parent, ierror)
       import
       type(MPI_Comm), intent(out) :: parent
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_get_parent
+    procedure MPI_Comm_get_parent_f08
   end interface
   interface MPI_Comm_group
     subroutine MPI_Comm_group_f08(comm, group, ierror)
@@ -1421,6 +1631,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_group
+    procedure MPI_Comm_group_f08
+  end interface
   interface MPI_Comm_idup
     subroutine MPI_Comm_idup_f08(comm, newcomm, request, ierror)
       import
@@ -1429,6 +1642,9 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_idup
+    procedure MPI_Comm_idup_f08
   end interface
   interface MPI_Comm_idup_with_info
     subroutine MPI_Comm_idup_with_info_f08(comm, info, newcomm, request, ierror)
@@ -1440,6 +1656,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_idup_with_info
+    procedure MPI_Comm_idup_with_info_f08
+  end interface
   interface MPI_Comm_iflush_buffer
     subroutine MPI_Comm_iflush_buffer_f08(comm, request, ierror)
       import
@@ -1447,6 +1666,9 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_iflush_buffer
+    procedure MPI_Comm_iflush_buffer_f08
   end interface
   interface MPI_Comm_join
     subroutine MPI_Comm_join_f08(fd, intercomm, ierror)
@@ -1456,6 +1678,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_join
+    procedure MPI_Comm_join_f08
+  end interface
   interface MPI_Comm_rank
     subroutine MPI_Comm_rank_f08(comm, rank, ierror)
       import
@@ -1463,6 +1688,9 @@ module mpi_f08
       integer, intent(out) :: rank
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_rank
+    procedure MPI_Comm_rank_f08
   end interface
   interface MPI_Comm_remote_group
     subroutine MPI_Comm_remote_group_f08(comm, group, ierror)
@@ -1472,6 +1700,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_remote_group
+    procedure MPI_Comm_remote_group_f08
+  end interface
   interface MPI_Comm_remote_size
     subroutine MPI_Comm_remote_size_f08(comm, size, ierror)
       import
@@ -1479,6 +1710,9 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_remote_size
+    procedure MPI_Comm_remote_size_f08
   end interface
   interface MPI_Comm_set_attr
     subroutine MPI_Comm_set_attr_f08(comm, comm_keyval, attribute_val, ierror)
@@ -1489,6 +1723,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_set_attr
+    procedure MPI_Comm_set_attr_f08
+  end interface
   interface MPI_Comm_set_errhandler
     subroutine MPI_Comm_set_errhandler_f08(comm, errhandler, ierror)
       import
@@ -1496,6 +1733,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(in) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_set_errhandler
+    procedure MPI_Comm_set_errhandler_f08
   end interface
   interface MPI_Comm_set_info
     subroutine MPI_Comm_set_info_f08(comm, info, ierror)
@@ -1505,6 +1745,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_set_info
+    procedure MPI_Comm_set_info_f08
+  end interface
   interface MPI_Comm_set_name
     subroutine MPI_Comm_set_name_f08(comm, comm_name, ierror)
       import
@@ -1513,6 +1756,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_set_name
+    procedure MPI_Comm_set_name_f08
+  end interface
   interface MPI_Comm_size
     subroutine MPI_Comm_size_f08(comm, size, ierror)
       import
@@ -1520,6 +1766,9 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_size
+    procedure MPI_Comm_size_f08
   end interface
   interface MPI_Comm_spawn
     subroutine MPI_Comm_spawn_f08(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes, &
@@ -1535,6 +1784,9 @@ module mpi_f08
       integer, intent(out) :: array_of_errcodes(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_spawn
+    procedure MPI_Comm_spawn_f08
   end interface
   interface MPI_Comm_spawn_multiple
     subroutine MPI_Comm_spawn_multiple_f08(count, array_of_commands, array_of_argv, array_of_maxprocs, &
@@ -1552,6 +1804,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_spawn_multiple
+    procedure MPI_Comm_spawn_multiple_f08
+  end interface
   interface MPI_Comm_split
     subroutine MPI_Comm_split_f08(comm, color, key, newcomm, ierror)
       import
@@ -1561,6 +1816,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newcomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_split
+    procedure MPI_Comm_split_f08
   end interface
   interface MPI_Comm_split_type
     subroutine MPI_Comm_split_type_f08(comm, split_type, key, info, newcomm, ierror)
@@ -1573,6 +1831,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Comm_split_type
+    procedure MPI_Comm_split_type_f08
+  end interface
   interface MPI_Comm_test_inter
     subroutine MPI_Comm_test_inter_f08(comm, flag, ierror)
       import
@@ -1580,6 +1841,9 @@ module mpi_f08
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Comm_test_inter
+    procedure MPI_Comm_test_inter_f08
   end interface
   interface MPI_Compare_and_swap
     subroutine MPI_Compare_and_swap_f08ts(origin_addr, compare_addr, result_addr, datatype, target_rank, &
@@ -1595,6 +1859,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Compare_and_swap
+    procedure MPI_Compare_and_swap_f08ts
+  end interface
   interface MPI_Dims_create
     subroutine MPI_Dims_create_f08(nnodes, ndims, dims, ierror)
       import
@@ -1603,6 +1870,9 @@ module mpi_f08
       integer, intent(inout) :: dims(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Dims_create
+    procedure MPI_Dims_create_f08
   end interface
   interface MPI_Dist_graph_create
     subroutine MPI_Dist_graph_create_f08(comm_old, n, sources, degrees, destinations, weights, info, reorder, &
@@ -1619,6 +1889,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: comm_dist_graph
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Dist_graph_create
+    procedure MPI_Dist_graph_create_f08
   end interface
   interface MPI_Dist_graph_create_adjacent
     subroutine MPI_Dist_graph_create_adjacent_f08(comm_old, indegree, sources, sourceweights, outdegree, &
@@ -1637,6 +1910,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Dist_graph_create_adjacent
+    procedure MPI_Dist_graph_create_adjacent_f08
+  end interface
   interface MPI_Dist_graph_neighbors
     subroutine MPI_Dist_graph_neighbors_f08(comm, maxindegree, sources, sourceweights, maxoutdegree, &
         destinations, destweights, ierror)
@@ -1651,6 +1927,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Dist_graph_neighbors
+    procedure MPI_Dist_graph_neighbors_f08
+  end interface
   interface MPI_Dist_graph_neighbors_count
     subroutine MPI_Dist_graph_neighbors_count_f08(comm, indegree, outdegree, weighted, ierror)
       import
@@ -1661,12 +1940,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Dist_graph_neighbors_count
+    procedure MPI_Dist_graph_neighbors_count_f08
+  end interface
   interface MPI_Errhandler_free
     subroutine MPI_Errhandler_free_f08(errhandler, ierror)
       import
       type(MPI_Errhandler), intent(inout) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Errhandler_free
+    procedure MPI_Errhandler_free_f08
   end interface
   interface MPI_Error_class
     subroutine MPI_Error_class_f08(errorcode, errorclass, ierror)
@@ -1676,6 +1961,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Error_class
+    procedure MPI_Error_class_f08
+  end interface
   interface MPI_Error_string
     subroutine MPI_Error_string_f08(errorcode, string, resultlen, ierror)
       import
@@ -1684,6 +1972,9 @@ module mpi_f08
       integer, intent(out) :: resultlen
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Error_string
+    procedure MPI_Error_string_f08
   end interface
   interface MPI_Exscan
     subroutine MPI_Exscan_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
@@ -1708,6 +1999,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Exscan
+    procedure MPI_Exscan_f08ts
+    procedure MPI_Exscan_c_f08ts
   end interface
   interface MPI_Exscan_init
     subroutine MPI_Exscan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) bind(C, &
@@ -1737,6 +2032,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Exscan_init
+    procedure MPI_Exscan_init_f08ts
+    procedure MPI_Exscan_init_c_f08ts
+  end interface
   interface MPI_Fetch_and_op
     subroutine MPI_Fetch_and_op_f08ts(origin_addr, result_addr, datatype, target_rank, target_disp, op, win, &
         ierror) bind(C, name="mpi_fetch_and_op_f08ts")
@@ -1751,6 +2050,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Fetch_and_op
+    procedure MPI_Fetch_and_op_f08ts
+  end interface
   interface MPI_File_call_errhandler
     subroutine MPI_File_call_errhandler_f08(fh, errorcode, ierror)
       import
@@ -1759,12 +2061,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_call_errhandler
+    procedure MPI_File_call_errhandler_f08
+  end interface
   interface MPI_File_close
     subroutine MPI_File_close_f08(fh, ierror)
       import
       type(MPI_File), intent(inout) :: fh
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_close
+    procedure MPI_File_close_f08
   end interface
   interface MPI_File_create_errhandler
     subroutine MPI_File_create_errhandler_f08(file_errhandler_fn, errhandler, ierror)
@@ -1774,6 +2082,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_create_errhandler
+    procedure MPI_File_create_errhandler_f08
+  end interface
   interface MPI_File_delete
     subroutine MPI_File_delete_f08(filename, info, ierror)
       import
@@ -1781,6 +2092,9 @@ module mpi_f08
       type(MPI_Info), intent(in) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_delete
+    procedure MPI_File_delete_f08
   end interface
   interface MPI_File_get_amode
     subroutine MPI_File_get_amode_f08(fh, amode, ierror)
@@ -1790,6 +2104,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_amode
+    procedure MPI_File_get_amode_f08
+  end interface
   interface MPI_File_get_atomicity
     subroutine MPI_File_get_atomicity_f08(fh, flag, ierror)
       import
@@ -1797,6 +2114,9 @@ module mpi_f08
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_atomicity
+    procedure MPI_File_get_atomicity_f08
   end interface
   interface MPI_File_get_byte_offset
     subroutine MPI_File_get_byte_offset_f08(fh, offset, disp, ierror)
@@ -1807,6 +2127,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_byte_offset
+    procedure MPI_File_get_byte_offset_f08
+  end interface
   interface MPI_File_get_errhandler
     subroutine MPI_File_get_errhandler_f08(file, errhandler, ierror)
       import
@@ -1814,6 +2137,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(out) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_errhandler
+    procedure MPI_File_get_errhandler_f08
   end interface
   interface MPI_File_get_group
     subroutine MPI_File_get_group_f08(fh, group, ierror)
@@ -1823,6 +2149,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_group
+    procedure MPI_File_get_group_f08
+  end interface
   interface MPI_File_get_info
     subroutine MPI_File_get_info_f08(fh, info_used, ierror)
       import
@@ -1830,6 +2159,9 @@ module mpi_f08
       type(MPI_Info), intent(out) :: info_used
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_info
+    procedure MPI_File_get_info_f08
   end interface
   interface MPI_File_get_position
     subroutine MPI_File_get_position_f08(fh, offset, ierror)
@@ -1839,6 +2171,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_position
+    procedure MPI_File_get_position_f08
+  end interface
   interface MPI_File_get_position_shared
     subroutine MPI_File_get_position_shared_f08(fh, offset, ierror)
       import
@@ -1847,6 +2182,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_position_shared
+    procedure MPI_File_get_position_shared_f08
+  end interface
   interface MPI_File_get_size
     subroutine MPI_File_get_size_f08(fh, size, ierror)
       import
@@ -1854,6 +2192,9 @@ module mpi_f08
       integer(MPI_OFFSET_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_size
+    procedure MPI_File_get_size_f08
   end interface
   interface MPI_File_get_type_extent
     subroutine MPI_File_get_type_extent_f08(fh, datatype, extent, ierror)
@@ -1864,6 +2205,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_get_type_extent
+    procedure MPI_File_get_type_extent_f08
+  end interface
   interface MPI_File_get_type_extent_c
     subroutine MPI_File_get_type_extent_c_f08(fh, datatype, extent, ierror)
       import
@@ -1872,6 +2216,9 @@ module mpi_f08
       integer(MPI_COUNT_KIND), intent(out) :: extent
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_type_extent_c
+    procedure MPI_File_get_type_extent_c_f08
   end interface
   interface MPI_File_get_view
     subroutine MPI_File_get_view_f08(fh, disp, etype, filetype, datarep, ierror)
@@ -1883,6 +2230,9 @@ module mpi_f08
       character(len=*), intent(out) :: datarep
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_get_view
+    procedure MPI_File_get_view_f08
   end interface
   interface MPI_File_iread
     subroutine MPI_File_iread_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
@@ -1906,6 +2256,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iread
+    procedure MPI_File_iread_f08ts
+    procedure MPI_File_iread_c_f08ts
+  end interface
   interface MPI_File_iread_all
     subroutine MPI_File_iread_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iread_all_f08ts")
@@ -1927,6 +2281,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_iread_all
+    procedure MPI_File_iread_all_f08ts
+    procedure MPI_File_iread_all_c_f08ts
   end interface
   interface MPI_File_iread_at
     subroutine MPI_File_iread_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
@@ -1952,6 +2310,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iread_at
+    procedure MPI_File_iread_at_f08ts
+    procedure MPI_File_iread_at_c_f08ts
+  end interface
   interface MPI_File_iread_at_all
     subroutine MPI_File_iread_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iread_at_all_f08ts")
@@ -1976,6 +2338,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iread_at_all
+    procedure MPI_File_iread_at_all_f08ts
+    procedure MPI_File_iread_at_all_c_f08ts
+  end interface
   interface MPI_File_iread_shared
     subroutine MPI_File_iread_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iread_shared_f08ts")
@@ -1997,6 +2363,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_iread_shared
+    procedure MPI_File_iread_shared_f08ts
+    procedure MPI_File_iread_shared_c_f08ts
   end interface
   interface MPI_File_iwrite
     subroutine MPI_File_iwrite_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
@@ -2020,6 +2390,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iwrite
+    procedure MPI_File_iwrite_f08ts
+    procedure MPI_File_iwrite_c_f08ts
+  end interface
   interface MPI_File_iwrite_all
     subroutine MPI_File_iwrite_all_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iwrite_all_f08ts")
@@ -2041,6 +2415,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_iwrite_all
+    procedure MPI_File_iwrite_all_f08ts
+    procedure MPI_File_iwrite_all_c_f08ts
   end interface
   interface MPI_File_iwrite_at
     subroutine MPI_File_iwrite_at_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
@@ -2066,6 +2444,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iwrite_at
+    procedure MPI_File_iwrite_at_f08ts
+    procedure MPI_File_iwrite_at_c_f08ts
+  end interface
   interface MPI_File_iwrite_at_all
     subroutine MPI_File_iwrite_at_all_f08ts(fh, offset, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iwrite_at_all_f08ts")
@@ -2090,6 +2472,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iwrite_at_all
+    procedure MPI_File_iwrite_at_all_f08ts
+    procedure MPI_File_iwrite_at_all_c_f08ts
+  end interface
   interface MPI_File_iwrite_shared
     subroutine MPI_File_iwrite_shared_f08ts(fh, buf, count, datatype, request, ierror) bind(C, &
         name="mpi_file_iwrite_shared_f08ts")
@@ -2112,6 +2498,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_iwrite_shared
+    procedure MPI_File_iwrite_shared_f08ts
+    procedure MPI_File_iwrite_shared_c_f08ts
+  end interface
   interface MPI_File_open
     subroutine MPI_File_open_f08(comm, filename, amode, info, fh, ierror)
       import
@@ -2123,6 +2513,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_open
+    procedure MPI_File_open_f08
+  end interface
   interface MPI_File_preallocate
     subroutine MPI_File_preallocate_f08(fh, size, ierror)
       import
@@ -2130,6 +2523,9 @@ module mpi_f08
       integer(MPI_OFFSET_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_preallocate
+    procedure MPI_File_preallocate_f08
   end interface
   interface MPI_File_read
     subroutine MPI_File_read_f08ts(fh, buf, count, datatype, status, ierror) bind(C, name="mpi_file_read_f08ts")
@@ -2151,6 +2547,10 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_read
+    procedure MPI_File_read_f08ts
+    procedure MPI_File_read_c_f08ts
   end interface
   interface MPI_File_read_all
     subroutine MPI_File_read_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2174,6 +2574,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_all
+    procedure MPI_File_read_all_f08ts
+    procedure MPI_File_read_all_c_f08ts
+  end interface
   interface MPI_File_read_all_begin
     subroutine MPI_File_read_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_read_all_begin_f08ts")
@@ -2194,6 +2598,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_all_begin
+    procedure MPI_File_read_all_begin_f08ts
+    procedure MPI_File_read_all_begin_c_f08ts
+  end interface
   interface MPI_File_read_all_end
     subroutine MPI_File_read_all_end_f08ts(fh, buf, status, ierror) bind(C, name="mpi_file_read_all_end_f08ts")
       import
@@ -2202,6 +2610,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_read_all_end
+    procedure MPI_File_read_all_end_f08ts
   end interface
   interface MPI_File_read_at
     subroutine MPI_File_read_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
@@ -2227,6 +2638,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_at
+    procedure MPI_File_read_at_f08ts
+    procedure MPI_File_read_at_c_f08ts
+  end interface
   interface MPI_File_read_at_all
     subroutine MPI_File_read_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
         name="mpi_file_read_at_all_f08ts")
@@ -2251,6 +2666,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_at_all
+    procedure MPI_File_read_at_all_f08ts
+    procedure MPI_File_read_at_all_c_f08ts
+  end interface
   interface MPI_File_read_at_all_begin
     subroutine MPI_File_read_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_read_at_all_begin_f08ts")
@@ -2273,6 +2692,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_at_all_begin
+    procedure MPI_File_read_at_all_begin_f08ts
+    procedure MPI_File_read_at_all_begin_c_f08ts
+  end interface
   interface MPI_File_read_at_all_end
     subroutine MPI_File_read_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
         name="mpi_file_read_at_all_end_f08ts")
@@ -2282,6 +2705,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_read_at_all_end
+    procedure MPI_File_read_at_all_end_f08ts
   end interface
   interface MPI_File_read_ordered
     subroutine MPI_File_read_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2305,6 +2731,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_ordered
+    procedure MPI_File_read_ordered_f08ts
+    procedure MPI_File_read_ordered_c_f08ts
+  end interface
   interface MPI_File_read_ordered_begin
     subroutine MPI_File_read_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_read_ordered_begin_f08ts")
@@ -2325,6 +2755,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_ordered_begin
+    procedure MPI_File_read_ordered_begin_f08ts
+    procedure MPI_File_read_ordered_begin_c_f08ts
+  end interface
   interface MPI_File_read_ordered_end
     subroutine MPI_File_read_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
         name="mpi_file_read_ordered_end_f08ts")
@@ -2334,6 +2768,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_read_ordered_end
+    procedure MPI_File_read_ordered_end_f08ts
   end interface
   interface MPI_File_read_shared
     subroutine MPI_File_read_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2357,6 +2794,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_read_shared
+    procedure MPI_File_read_shared_f08ts
+    procedure MPI_File_read_shared_c_f08ts
+  end interface
   interface MPI_File_seek
     subroutine MPI_File_seek_f08(fh, offset, whence, ierror)
       import
@@ -2365,6 +2806,9 @@ module mpi_f08
       integer, intent(in) :: whence
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_seek
+    procedure MPI_File_seek_f08
   end interface
   interface MPI_File_seek_shared
     subroutine MPI_File_seek_shared_f08(fh, offset, whence, ierror)
@@ -2375,6 +2819,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_seek_shared
+    procedure MPI_File_seek_shared_f08
+  end interface
   interface MPI_File_set_atomicity
     subroutine MPI_File_set_atomicity_f08(fh, flag, ierror)
       import
@@ -2382,6 +2829,9 @@ module mpi_f08
       logical, intent(in) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_set_atomicity
+    procedure MPI_File_set_atomicity_f08
   end interface
   interface MPI_File_set_errhandler
     subroutine MPI_File_set_errhandler_f08(file, errhandler, ierror)
@@ -2391,6 +2841,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_set_errhandler
+    procedure MPI_File_set_errhandler_f08
+  end interface
   interface MPI_File_set_info
     subroutine MPI_File_set_info_f08(fh, info, ierror)
       import
@@ -2399,6 +2852,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_set_info
+    procedure MPI_File_set_info_f08
+  end interface
   interface MPI_File_set_size
     subroutine MPI_File_set_size_f08(fh, size, ierror)
       import
@@ -2406,6 +2862,9 @@ module mpi_f08
       integer(MPI_OFFSET_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_set_size
+    procedure MPI_File_set_size_f08
   end interface
   interface MPI_File_set_view
     subroutine MPI_File_set_view_f08(fh, disp, etype, filetype, datarep, info, ierror)
@@ -2419,12 +2878,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_set_view
+    procedure MPI_File_set_view_f08
+  end interface
   interface MPI_File_sync
     subroutine MPI_File_sync_f08(fh, ierror)
       import
       type(MPI_File), intent(in) :: fh
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_sync
+    procedure MPI_File_sync_f08
   end interface
   interface MPI_File_write
     subroutine MPI_File_write_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2448,6 +2913,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write
+    procedure MPI_File_write_f08ts
+    procedure MPI_File_write_c_f08ts
+  end interface
   interface MPI_File_write_all
     subroutine MPI_File_write_all_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
         name="mpi_file_write_all_f08ts")
@@ -2470,6 +2939,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_all
+    procedure MPI_File_write_all_f08ts
+    procedure MPI_File_write_all_c_f08ts
+  end interface
   interface MPI_File_write_all_begin
     subroutine MPI_File_write_all_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_write_all_begin_f08ts")
@@ -2490,6 +2963,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_all_begin
+    procedure MPI_File_write_all_begin_f08ts
+    procedure MPI_File_write_all_begin_c_f08ts
+  end interface
   interface MPI_File_write_all_end
     subroutine MPI_File_write_all_end_f08ts(fh, buf, status, ierror) bind(C, &
         name="mpi_file_write_all_end_f08ts")
@@ -2499,6 +2976,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_write_all_end
+    procedure MPI_File_write_all_end_f08ts
   end interface
   interface MPI_File_write_at
     subroutine MPI_File_write_at_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
@@ -2524,6 +3004,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_at
+    procedure MPI_File_write_at_f08ts
+    procedure MPI_File_write_at_c_f08ts
+  end interface
   interface MPI_File_write_at_all
     subroutine MPI_File_write_at_all_f08ts(fh, offset, buf, count, datatype, status, ierror) bind(C, &
         name="mpi_file_write_at_all_f08ts")
@@ -2548,6 +3032,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_at_all
+    procedure MPI_File_write_at_all_f08ts
+    procedure MPI_File_write_at_all_c_f08ts
+  end interface
   interface MPI_File_write_at_all_begin
     subroutine MPI_File_write_at_all_begin_f08ts(fh, offset, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_write_at_all_begin_f08ts")
@@ -2570,6 +3058,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_at_all_begin
+    procedure MPI_File_write_at_all_begin_f08ts
+    procedure MPI_File_write_at_all_begin_c_f08ts
+  end interface
   interface MPI_File_write_at_all_end
     subroutine MPI_File_write_at_all_end_f08ts(fh, buf, status, ierror) bind(C, &
         name="mpi_file_write_at_all_end_f08ts")
@@ -2579,6 +3071,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_write_at_all_end
+    procedure MPI_File_write_at_all_end_f08ts
   end interface
   interface MPI_File_write_ordered
     subroutine MPI_File_write_ordered_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2602,6 +3097,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_ordered
+    procedure MPI_File_write_ordered_f08ts
+    procedure MPI_File_write_ordered_c_f08ts
+  end interface
   interface MPI_File_write_ordered_begin
     subroutine MPI_File_write_ordered_begin_f08ts(fh, buf, count, datatype, ierror) bind(C, &
         name="mpi_file_write_ordered_begin_f08ts")
@@ -2622,6 +3121,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_ordered_begin
+    procedure MPI_File_write_ordered_begin_f08ts
+    procedure MPI_File_write_ordered_begin_c_f08ts
+  end interface
   interface MPI_File_write_ordered_end
     subroutine MPI_File_write_ordered_end_f08ts(fh, buf, status, ierror) bind(C, &
         name="mpi_file_write_ordered_end_f08ts")
@@ -2631,6 +3134,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_File_write_ordered_end
+    procedure MPI_File_write_ordered_end_f08ts
   end interface
   interface MPI_File_write_shared
     subroutine MPI_File_write_shared_f08ts(fh, buf, count, datatype, status, ierror) bind(C, &
@@ -2654,11 +3160,18 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_File_write_shared
+    procedure MPI_File_write_shared_f08ts
+    procedure MPI_File_write_shared_c_f08ts
+  end interface
   interface MPI_Finalize
     subroutine MPI_Finalize_f08(ierror)
       import
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Finalize
+    procedure MPI_Finalize_f08
   end interface
   interface MPI_Finalized
     subroutine MPI_Finalized_f08(flag, ierror)
@@ -2667,12 +3180,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Finalized
+    procedure MPI_Finalized_f08
+  end interface
   interface MPI_Free_mem
     subroutine MPI_Free_mem_f08ts(base, ierror) bind(C, name="mpi_free_mem_f08ts")
       import
       type(*), dimension(..), asynchronous :: base
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Free_mem
+    procedure MPI_Free_mem_f08ts
   end interface
   interface MPI_Gather
     subroutine MPI_Gather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror) &
@@ -2701,6 +3220,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Gather
+    procedure MPI_Gather_f08ts
+    procedure MPI_Gather_c_f08ts
   end interface
   interface MPI_Gather_init
     subroutine MPI_Gather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, &
@@ -2734,6 +3257,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Gather_init
+    procedure MPI_Gather_init_f08ts
+    procedure MPI_Gather_init_c_f08ts
+  end interface
   interface MPI_Gatherv
     subroutine MPI_Gatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, &
         comm, ierror) bind(C, name="mpi_gatherv_f08ts")
@@ -2763,6 +3290,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Gatherv
+    procedure MPI_Gatherv_f08ts
+    procedure MPI_Gatherv_c_f08ts
   end interface
   interface MPI_Gatherv_init
     subroutine MPI_Gatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, &
@@ -2798,6 +3329,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Gatherv_init
+    procedure MPI_Gatherv_init_f08ts
+    procedure MPI_Gatherv_init_c_f08ts
+  end interface
   interface MPI_Get
     subroutine MPI_Get_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, &
         target_datatype, win, ierror) bind(C, name="mpi_get_f08ts")
@@ -2825,6 +3360,10 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Get
+    procedure MPI_Get_f08ts
+    procedure MPI_Get_c_f08ts
   end interface
   interface MPI_Get_accumulate
     subroutine MPI_Get_accumulate_f08ts(origin_addr, origin_count, origin_datatype, result_addr, result_count, &
@@ -2864,6 +3403,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_accumulate
+    procedure MPI_Get_accumulate_f08ts
+    procedure MPI_Get_accumulate_c_f08ts
+  end interface
   interface MPI_Get_address
     subroutine MPI_Get_address_f08ts(location, address, ierror) bind(C, name="mpi_get_address_f08ts")
       import
@@ -2871,6 +3414,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND), intent(out) :: address
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Get_address
+    procedure MPI_Get_address_f08ts
   end interface
   interface MPI_Get_count
     subroutine MPI_Get_count_f08(status, datatype, count, ierror)
@@ -2888,6 +3434,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_count
+    procedure MPI_Get_count_f08
+    procedure MPI_Get_count_c_f08
+  end interface
   interface MPI_Get_elements
     subroutine MPI_Get_elements_f08(status, datatype, count, ierror)
       import
@@ -2904,6 +3454,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_elements
+    procedure MPI_Get_elements_f08
+    procedure MPI_Get_elements_c_f08
+  end interface
   interface MPI_Get_elements_x
     subroutine MPI_Get_elements_x_f08(status, datatype, count, ierror)
       import
@@ -2913,12 +3467,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_elements_x
+    procedure MPI_Get_elements_x_f08
+  end interface
   interface MPI_Get_hw_resource_info
     subroutine MPI_Get_hw_resource_info_f08(hw_info, ierror)
       import
       type(MPI_Info), intent(out) :: hw_info
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Get_hw_resource_info
+    procedure MPI_Get_hw_resource_info_f08
   end interface
   interface MPI_Get_library_version
     subroutine MPI_Get_library_version_f08(version, resultlen, ierror)
@@ -2928,6 +3488,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_library_version
+    procedure MPI_Get_library_version_f08
+  end interface
   interface MPI_Get_processor_name
     subroutine MPI_Get_processor_name_f08(name, resultlen, ierror)
       import
@@ -2936,6 +3499,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Get_processor_name
+    procedure MPI_Get_processor_name_f08
+  end interface
   interface MPI_Get_version
     subroutine MPI_Get_version_f08(version, subversion, ierror)
       import
@@ -2943,6 +3509,9 @@ module mpi_f08
       integer, intent(out) :: subversion
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Get_version
+    procedure MPI_Get_version_f08
   end interface
   interface MPI_Graph_create
     subroutine MPI_Graph_create_f08(comm_old, nnodes, index, edges, reorder, comm_graph, ierror)
@@ -2956,6 +3525,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Graph_create
+    procedure MPI_Graph_create_f08
+  end interface
   interface MPI_Graph_get
     subroutine MPI_Graph_get_f08(comm, maxindex, maxedges, index, edges, ierror)
       import
@@ -2966,6 +3538,9 @@ module mpi_f08
       integer, intent(out) :: edges(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Graph_get
+    procedure MPI_Graph_get_f08
   end interface
   interface MPI_Graph_map
     subroutine MPI_Graph_map_f08(comm, nnodes, index, edges, newrank, ierror)
@@ -2978,6 +3553,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Graph_map
+    procedure MPI_Graph_map_f08
+  end interface
   interface MPI_Graph_neighbors
     subroutine MPI_Graph_neighbors_f08(comm, rank, maxneighbors, neighbors, ierror)
       import
@@ -2988,6 +3566,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Graph_neighbors
+    procedure MPI_Graph_neighbors_f08
+  end interface
   interface MPI_Graph_neighbors_count
     subroutine MPI_Graph_neighbors_count_f08(comm, rank, nneighbors, ierror)
       import
@@ -2996,6 +3577,9 @@ module mpi_f08
       integer, intent(out) :: nneighbors
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Graph_neighbors_count
+    procedure MPI_Graph_neighbors_count_f08
   end interface
   interface MPI_Graphdims_get
     subroutine MPI_Graphdims_get_f08(comm, nnodes, nedges, ierror)
@@ -3006,12 +3590,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Graphdims_get
+    procedure MPI_Graphdims_get_f08
+  end interface
   interface MPI_Grequest_complete
     subroutine MPI_Grequest_complete_f08(request, ierror)
       import
       type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Grequest_complete
+    procedure MPI_Grequest_complete_f08
   end interface
   interface MPI_Grequest_start
     subroutine MPI_Grequest_start_f08(query_fn, free_fn, cancel_fn, extra_state, request, ierror)
@@ -3024,6 +3614,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Grequest_start
+    procedure MPI_Grequest_start_f08
+  end interface
   interface MPI_Group_compare
     subroutine MPI_Group_compare_f08(group1, group2, result, ierror)
       import
@@ -3033,6 +3626,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_compare
+    procedure MPI_Group_compare_f08
+  end interface
   interface MPI_Group_difference
     subroutine MPI_Group_difference_f08(group1, group2, newgroup, ierror)
       import
@@ -3041,6 +3637,9 @@ module mpi_f08
       type(MPI_Group), intent(out) :: newgroup
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_difference
+    procedure MPI_Group_difference_f08
   end interface
   interface MPI_Group_excl
     subroutine MPI_Group_excl_f08(group, n, ranks, newgroup, ierror)
@@ -3052,12 +3651,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_excl
+    procedure MPI_Group_excl_f08
+  end interface
   interface MPI_Group_free
     subroutine MPI_Group_free_f08(group, ierror)
       import
       type(MPI_Group), intent(inout) :: group
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_free
+    procedure MPI_Group_free_f08
   end interface
   interface MPI_Group_from_session_pset
     subroutine MPI_Group_from_session_pset_f08(session, pset_name, newgroup, ierror)
@@ -3067,6 +3672,9 @@ module mpi_f08
       type(MPI_Group), intent(out) :: newgroup
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_from_session_pset
+    procedure MPI_Group_from_session_pset_f08
   end interface
   interface MPI_Group_incl
     subroutine MPI_Group_incl_f08(group, n, ranks, newgroup, ierror)
@@ -3078,6 +3686,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_incl
+    procedure MPI_Group_incl_f08
+  end interface
   interface MPI_Group_intersection
     subroutine MPI_Group_intersection_f08(group1, group2, newgroup, ierror)
       import
@@ -3086,6 +3697,9 @@ module mpi_f08
       type(MPI_Group), intent(out) :: newgroup
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_intersection
+    procedure MPI_Group_intersection_f08
   end interface
   interface MPI_Group_range_excl
     subroutine MPI_Group_range_excl_f08(group, n, ranges, newgroup, ierror)
@@ -3097,6 +3711,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_range_excl
+    procedure MPI_Group_range_excl_f08
+  end interface
   interface MPI_Group_range_incl
     subroutine MPI_Group_range_incl_f08(group, n, ranges, newgroup, ierror)
       import
@@ -3107,6 +3724,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_range_incl
+    procedure MPI_Group_range_incl_f08
+  end interface
   interface MPI_Group_rank
     subroutine MPI_Group_rank_f08(group, rank, ierror)
       import
@@ -3115,6 +3735,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_rank
+    procedure MPI_Group_rank_f08
+  end interface
   interface MPI_Group_size
     subroutine MPI_Group_size_f08(group, size, ierror)
       import
@@ -3122,6 +3745,9 @@ module mpi_f08
       integer, intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_size
+    procedure MPI_Group_size_f08
   end interface
   interface MPI_Group_translate_ranks
     subroutine MPI_Group_translate_ranks_f08(group1, n, ranks1, group2, ranks2, ierror)
@@ -3134,6 +3760,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Group_translate_ranks
+    procedure MPI_Group_translate_ranks_f08
+  end interface
   interface MPI_Group_union
     subroutine MPI_Group_union_f08(group1, group2, newgroup, ierror)
       import
@@ -3142,6 +3771,9 @@ module mpi_f08
       type(MPI_Group), intent(out) :: newgroup
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Group_union
+    procedure MPI_Group_union_f08
   end interface
   interface MPI_Iallgather
     subroutine MPI_Iallgather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, &
@@ -3170,6 +3802,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iallgather
+    procedure MPI_Iallgather_f08ts
+    procedure MPI_Iallgather_c_f08ts
   end interface
   interface MPI_Iallgatherv
     subroutine MPI_Iallgatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, &
@@ -3201,6 +3837,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Iallgatherv
+    procedure MPI_Iallgatherv_f08ts
+    procedure MPI_Iallgatherv_c_f08ts
+  end interface
   interface MPI_Iallreduce
     subroutine MPI_Iallreduce_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
         name="mpi_iallreduce_f08ts")
@@ -3226,6 +3866,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iallreduce
+    procedure MPI_Iallreduce_f08ts
+    procedure MPI_Iallreduce_c_f08ts
   end interface
   interface MPI_Ialltoall
     subroutine MPI_Ialltoall_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, &
@@ -3254,6 +3898,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ialltoall
+    procedure MPI_Ialltoall_f08ts
+    procedure MPI_Ialltoall_c_f08ts
   end interface
   interface MPI_Ialltoallv
     subroutine MPI_Ialltoallv_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
@@ -3287,6 +3935,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ialltoallv
+    procedure MPI_Ialltoallv_f08ts
+    procedure MPI_Ialltoallv_c_f08ts
+  end interface
   interface MPI_Ialltoallw
     subroutine MPI_Ialltoallw_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
         recvtypes, comm, request, ierror) bind(C, name="mpi_ialltoallw_f08ts")
@@ -3319,6 +3971,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ialltoallw
+    procedure MPI_Ialltoallw_f08ts
+    procedure MPI_Ialltoallw_c_f08ts
+  end interface
   interface MPI_Ibarrier
     subroutine MPI_Ibarrier_f08(comm, request, ierror)
       import
@@ -3326,6 +3982,9 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ibarrier
+    procedure MPI_Ibarrier_f08
   end interface
   interface MPI_Ibcast
     subroutine MPI_Ibcast_f08ts(buffer, count, datatype, root, comm, request, ierror) bind(C, &
@@ -3350,6 +4009,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ibcast
+    procedure MPI_Ibcast_f08ts
+    procedure MPI_Ibcast_c_f08ts
   end interface
   interface MPI_Ibsend
     subroutine MPI_Ibsend_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
@@ -3377,6 +4040,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ibsend
+    procedure MPI_Ibsend_f08ts
+    procedure MPI_Ibsend_c_f08ts
+  end interface
   interface MPI_Iexscan
     subroutine MPI_Iexscan_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
         name="mpi_iexscan_f08ts")
@@ -3402,6 +4069,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iexscan
+    procedure MPI_Iexscan_f08ts
+    procedure MPI_Iexscan_c_f08ts
   end interface
   interface MPI_Igather
     subroutine MPI_Igather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, &
@@ -3432,6 +4103,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Igather
+    procedure MPI_Igather_f08ts
+    procedure MPI_Igather_c_f08ts
   end interface
   interface MPI_Igatherv
     subroutine MPI_Igatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, &
@@ -3465,6 +4140,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Igatherv
+    procedure MPI_Igatherv_f08ts
+    procedure MPI_Igatherv_c_f08ts
+  end interface
   interface MPI_Improbe
     subroutine MPI_Improbe_f08(source, tag, comm, flag, message, status, ierror)
       import
@@ -3476,6 +4155,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Improbe
+    procedure MPI_Improbe_f08
   end interface
   interface MPI_Imrecv
     subroutine MPI_Imrecv_f08ts(buf, count, datatype, message, request, ierror) bind(C, name="mpi_imrecv_f08ts")
@@ -3497,6 +4179,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Imrecv
+    procedure MPI_Imrecv_f08ts
+    procedure MPI_Imrecv_c_f08ts
   end interface
   interface MPI_Ineighbor_allgather
     subroutine MPI_Ineighbor_allgather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
@@ -3525,6 +4211,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ineighbor_allgather
+    procedure MPI_Ineighbor_allgather_f08ts
+    procedure MPI_Ineighbor_allgather_c_f08ts
   end interface
   interface MPI_Ineighbor_allgatherv
     subroutine MPI_Ineighbor_allgatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
@@ -3556,6 +4246,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ineighbor_allgatherv
+    procedure MPI_Ineighbor_allgatherv_f08ts
+    procedure MPI_Ineighbor_allgatherv_c_f08ts
+  end interface
   interface MPI_Ineighbor_alltoall
     subroutine MPI_Ineighbor_alltoall_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
         request, ierror) bind(C, name="mpi_ineighbor_alltoall_f08ts")
@@ -3583,6 +4277,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ineighbor_alltoall
+    procedure MPI_Ineighbor_alltoall_f08ts
+    procedure MPI_Ineighbor_alltoall_c_f08ts
   end interface
   interface MPI_Ineighbor_alltoallv
     subroutine MPI_Ineighbor_alltoallv_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
@@ -3616,6 +4314,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ineighbor_alltoallv
+    procedure MPI_Ineighbor_alltoallv_f08ts
+    procedure MPI_Ineighbor_alltoallv_c_f08ts
+  end interface
   interface MPI_Ineighbor_alltoallw
     subroutine MPI_Ineighbor_alltoallw_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, &
         rdispls, recvtypes, comm, request, ierror) bind(C, name="mpi_ineighbor_alltoallw_f08ts")
@@ -3648,6 +4350,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ineighbor_alltoallw
+    procedure MPI_Ineighbor_alltoallw_f08ts
+    procedure MPI_Ineighbor_alltoallw_c_f08ts
+  end interface
   interface MPI_Info_create
     subroutine MPI_Info_create_f08(info, ierror)
       import
@@ -3655,12 +4361,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_create
+    procedure MPI_Info_create_f08
+  end interface
   interface MPI_Info_create_env
     subroutine MPI_Info_create_env_f08(info, ierror)
       import
       type(MPI_Info), intent(out) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Info_create_env
+    procedure MPI_Info_create_env_f08
   end interface
   interface MPI_Info_delete
     subroutine MPI_Info_delete_f08(info, key, ierror)
@@ -3670,6 +4382,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_delete
+    procedure MPI_Info_delete_f08
+  end interface
   interface MPI_Info_dup
     subroutine MPI_Info_dup_f08(info, newinfo, ierror)
       import
@@ -3678,12 +4393,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_dup
+    procedure MPI_Info_dup_f08
+  end interface
   interface MPI_Info_free
     subroutine MPI_Info_free_f08(info, ierror)
       import
       type(MPI_Info), intent(inout) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Info_free
+    procedure MPI_Info_free_f08
   end interface
   interface MPI_Info_get
     subroutine MPI_Info_get_f08(info, key, valuelen, value, flag, ierror)
@@ -3696,6 +4417,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_get
+    procedure MPI_Info_get_f08
+  end interface
   interface MPI_Info_get_nkeys
     subroutine MPI_Info_get_nkeys_f08(info, nkeys, ierror)
       import
@@ -3703,6 +4427,9 @@ module mpi_f08
       integer, intent(out) :: nkeys
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Info_get_nkeys
+    procedure MPI_Info_get_nkeys_f08
   end interface
   interface MPI_Info_get_nthkey
     subroutine MPI_Info_get_nthkey_f08(info, n, key, ierror)
@@ -3712,6 +4439,9 @@ module mpi_f08
       character(len=*), intent(out) :: key
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Info_get_nthkey
+    procedure MPI_Info_get_nthkey_f08
   end interface
   interface MPI_Info_get_string
     subroutine MPI_Info_get_string_f08(info, key, buflen, value, flag, ierror)
@@ -3724,6 +4454,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_get_string
+    procedure MPI_Info_get_string_f08
+  end interface
   interface MPI_Info_get_valuelen
     subroutine MPI_Info_get_valuelen_f08(info, key, valuelen, flag, ierror)
       import
@@ -3734,6 +4467,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_get_valuelen
+    procedure MPI_Info_get_valuelen_f08
+  end interface
   interface MPI_Info_set
     subroutine MPI_Info_set_f08(info, key, value, ierror)
       import
@@ -3743,11 +4479,17 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Info_set
+    procedure MPI_Info_set_f08
+  end interface
   interface MPI_Init
     subroutine MPI_Init_f08(ierror)
       import
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Init
+    procedure MPI_Init_f08
   end interface
   interface MPI_Init_thread
     subroutine MPI_Init_thread_f08(required, provided, ierror)
@@ -3757,12 +4499,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Init_thread
+    procedure MPI_Init_thread_f08
+  end interface
   interface MPI_Initialized
     subroutine MPI_Initialized_f08(flag, ierror)
       import
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Initialized
+    procedure MPI_Initialized_f08
   end interface
   interface MPI_Intercomm_create
     subroutine MPI_Intercomm_create_f08(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, &
@@ -3776,6 +4524,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newintercomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Intercomm_create
+    procedure MPI_Intercomm_create_f08
   end interface
   interface MPI_Intercomm_create_from_groups
     subroutine MPI_Intercomm_create_from_groups_f08(local_group, local_leader, remote_group, remote_leader, &
@@ -3792,6 +4543,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Intercomm_create_from_groups
+    procedure MPI_Intercomm_create_from_groups_f08
+  end interface
   interface MPI_Intercomm_merge
     subroutine MPI_Intercomm_merge_f08(intercomm, high, newintracomm, ierror)
       import
@@ -3800,6 +4554,9 @@ module mpi_f08
       type(MPI_Comm), intent(out) :: newintracomm
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Intercomm_merge
+    procedure MPI_Intercomm_merge_f08
   end interface
   interface MPI_Iprobe
     subroutine MPI_Iprobe_f08(source, tag, comm, flag, status, ierror)
@@ -3811,6 +4568,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iprobe
+    procedure MPI_Iprobe_f08
   end interface
   interface MPI_Irecv
     subroutine MPI_Irecv_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
@@ -3837,6 +4597,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Irecv
+    procedure MPI_Irecv_f08ts
+    procedure MPI_Irecv_c_f08ts
   end interface
   interface MPI_Ireduce
     subroutine MPI_Ireduce_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) bind(C, &
@@ -3866,6 +4630,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ireduce
+    procedure MPI_Ireduce_f08ts
+    procedure MPI_Ireduce_c_f08ts
+  end interface
   interface MPI_Ireduce_scatter
     subroutine MPI_Ireduce_scatter_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror) &
         bind(C, name="mpi_ireduce_scatter_f08ts")
@@ -3891,6 +4659,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ireduce_scatter
+    procedure MPI_Ireduce_scatter_f08ts
+    procedure MPI_Ireduce_scatter_c_f08ts
   end interface
   interface MPI_Ireduce_scatter_block
     subroutine MPI_Ireduce_scatter_block_f08ts(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror) &
@@ -3918,6 +4690,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ireduce_scatter_block
+    procedure MPI_Ireduce_scatter_block_f08ts
+    procedure MPI_Ireduce_scatter_block_c_f08ts
+  end interface
   interface MPI_Irsend
     subroutine MPI_Irsend_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
         name="mpi_irsend_f08ts")
@@ -3944,12 +4720,19 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Irsend
+    procedure MPI_Irsend_f08ts
+    procedure MPI_Irsend_c_f08ts
+  end interface
   interface MPI_Is_thread_main
     subroutine MPI_Is_thread_main_f08(flag, ierror)
       import
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Is_thread_main
+    procedure MPI_Is_thread_main_f08
   end interface
   interface MPI_Iscan
     subroutine MPI_Iscan_f08ts(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) bind(C, &
@@ -3976,6 +4759,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iscan
+    procedure MPI_Iscan_f08ts
+    procedure MPI_Iscan_c_f08ts
   end interface
   interface MPI_Iscatter
     subroutine MPI_Iscatter_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, &
@@ -4006,6 +4793,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Iscatter
+    procedure MPI_Iscatter_f08ts
+    procedure MPI_Iscatter_c_f08ts
   end interface
   interface MPI_Iscatterv
     subroutine MPI_Iscatterv_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, &
@@ -4039,6 +4830,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Iscatterv
+    procedure MPI_Iscatterv_f08ts
+    procedure MPI_Iscatterv_c_f08ts
+  end interface
   interface MPI_Isend
     subroutine MPI_Isend_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
         name="mpi_isend_f08ts")
@@ -4064,6 +4859,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Isend
+    procedure MPI_Isend_f08ts
+    procedure MPI_Isend_c_f08ts
   end interface
   interface MPI_Isendrecv
     subroutine MPI_Isendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, &
@@ -4101,6 +4900,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Isendrecv
+    procedure MPI_Isendrecv_f08ts
+    procedure MPI_Isendrecv_c_f08ts
+  end interface
   interface MPI_Isendrecv_replace
     subroutine MPI_Isendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, &
         ierror) bind(C, name="mpi_isendrecv_replace_f08ts")
@@ -4131,6 +4934,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Isendrecv_replace
+    procedure MPI_Isendrecv_replace_f08ts
+    procedure MPI_Isendrecv_replace_c_f08ts
+  end interface
   interface MPI_Issend
     subroutine MPI_Issend_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
         name="mpi_issend_f08ts")
@@ -4157,6 +4964,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Issend
+    procedure MPI_Issend_f08ts
+    procedure MPI_Issend_c_f08ts
+  end interface
   interface MPI_Lookup_name
     subroutine MPI_Lookup_name_f08(service_name, info, port_name, ierror)
       import
@@ -4165,6 +4976,9 @@ module mpi_f08
       character(len=*), intent(out) :: port_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Lookup_name
+    procedure MPI_Lookup_name_f08
   end interface
   interface MPI_Mprobe
     subroutine MPI_Mprobe_f08(source, tag, comm, message, status, ierror)
@@ -4176,6 +4990,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Mprobe
+    procedure MPI_Mprobe_f08
   end interface
   interface MPI_Mrecv
     subroutine MPI_Mrecv_f08ts(buf, count, datatype, message, status, ierror) bind(C, name="mpi_mrecv_f08ts")
@@ -4197,6 +5014,10 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Mrecv
+    procedure MPI_Mrecv_f08ts
+    procedure MPI_Mrecv_c_f08ts
   end interface
   interface MPI_Neighbor_allgather
     subroutine MPI_Neighbor_allgather_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
@@ -4223,6 +5044,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Neighbor_allgather
+    procedure MPI_Neighbor_allgather_f08ts
+    procedure MPI_Neighbor_allgather_c_f08ts
   end interface
   interface MPI_Neighbor_allgather_init
     subroutine MPI_Neighbor_allgather_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
@@ -4254,6 +5079,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Neighbor_allgather_init
+    procedure MPI_Neighbor_allgather_init_f08ts
+    procedure MPI_Neighbor_allgather_init_c_f08ts
+  end interface
   interface MPI_Neighbor_allgatherv
     subroutine MPI_Neighbor_allgatherv_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
         recvtype, comm, ierror) bind(C, name="mpi_neighbor_allgatherv_f08ts")
@@ -4281,6 +5110,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Neighbor_allgatherv
+    procedure MPI_Neighbor_allgatherv_f08ts
+    procedure MPI_Neighbor_allgatherv_c_f08ts
   end interface
   interface MPI_Neighbor_allgatherv_init
     subroutine MPI_Neighbor_allgatherv_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
@@ -4314,6 +5147,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Neighbor_allgatherv_init
+    procedure MPI_Neighbor_allgatherv_init_f08ts
+    procedure MPI_Neighbor_allgatherv_init_c_f08ts
+  end interface
   interface MPI_Neighbor_alltoall
     subroutine MPI_Neighbor_alltoall_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
         ierror) bind(C, name="mpi_neighbor_alltoall_f08ts")
@@ -4339,6 +5176,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Neighbor_alltoall
+    procedure MPI_Neighbor_alltoall_f08ts
+    procedure MPI_Neighbor_alltoall_c_f08ts
   end interface
   interface MPI_Neighbor_alltoall_init
     subroutine MPI_Neighbor_alltoall_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
@@ -4370,6 +5211,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Neighbor_alltoall_init
+    procedure MPI_Neighbor_alltoall_init_f08ts
+    procedure MPI_Neighbor_alltoall_init_c_f08ts
+  end interface
   interface MPI_Neighbor_alltoallv
     subroutine MPI_Neighbor_alltoallv_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
         rdispls, recvtype, comm, ierror) bind(C, name="mpi_neighbor_alltoallv_f08ts")
@@ -4399,6 +5244,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Neighbor_alltoallv
+    procedure MPI_Neighbor_alltoallv_f08ts
+    procedure MPI_Neighbor_alltoallv_c_f08ts
   end interface
   interface MPI_Neighbor_alltoallv_init
     subroutine MPI_Neighbor_alltoallv_init_f08ts(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, &
@@ -4434,6 +5283,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Neighbor_alltoallv_init
+    procedure MPI_Neighbor_alltoallv_init_f08ts
+    procedure MPI_Neighbor_alltoallv_init_c_f08ts
+  end interface
   interface MPI_Neighbor_alltoallw
     subroutine MPI_Neighbor_alltoallw_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, &
         rdispls, recvtypes, comm, ierror) bind(C, name="mpi_neighbor_alltoallw_f08ts")
@@ -4463,6 +5316,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Neighbor_alltoallw
+    procedure MPI_Neighbor_alltoallw_f08ts
+    procedure MPI_Neighbor_alltoallw_c_f08ts
   end interface
   interface MPI_Neighbor_alltoallw_init
     subroutine MPI_Neighbor_alltoallw_init_f08ts(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, &
@@ -4498,6 +5355,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Neighbor_alltoallw_init
+    procedure MPI_Neighbor_alltoallw_init_f08ts
+    procedure MPI_Neighbor_alltoallw_init_c_f08ts
+  end interface
   interface MPI_Op_commutative
     subroutine MPI_Op_commutative_f08(op, commute, ierror)
       import
@@ -4505,6 +5366,9 @@ module mpi_f08
       logical, intent(out) :: commute
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Op_commutative
+    procedure MPI_Op_commutative_f08
   end interface
   interface MPI_Op_create
     subroutine MPI_Op_create_f08(user_fn, commute, op, ierror)
@@ -4515,6 +5379,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Op_create
+    procedure MPI_Op_create_f08
+  end interface
   interface MPI_Op_create_c
     subroutine MPI_Op_create_c_f08(user_fn, commute, op, ierror)
       import
@@ -4524,12 +5391,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Op_create_c
+    procedure MPI_Op_create_c_f08
+  end interface
   interface MPI_Op_free
     subroutine MPI_Op_free_f08(op, ierror)
       import
       type(MPI_Op), intent(inout) :: op
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Op_free
+    procedure MPI_Op_free_f08
   end interface
   interface MPI_Open_port
     subroutine MPI_Open_port_f08(info, port_name, ierror)
@@ -4538,6 +5411,9 @@ module mpi_f08
       character(len=*), intent(out) :: port_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Open_port
+    procedure MPI_Open_port_f08
   end interface
   interface MPI_Pack
     subroutine MPI_Pack_f08ts(inbuf, incount, datatype, outbuf, outsize, position, comm, ierror) bind(C, &
@@ -4565,6 +5441,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Pack
+    procedure MPI_Pack_f08ts
+    procedure MPI_Pack_c_f08ts
+  end interface
   interface MPI_Pack_external
     subroutine MPI_Pack_external_f08ts(datarep, inbuf, incount, datatype, outbuf, outsize, position, ierror) &
         bind(C, name="mpi_pack_external_f08ts")
@@ -4591,6 +5471,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Pack_external
+    procedure MPI_Pack_external_f08ts
+    procedure MPI_Pack_external_c_f08ts
+  end interface
   interface MPI_Pack_external_size
     subroutine MPI_Pack_external_size_f08(datarep, incount, datatype, size, ierror)
       import
@@ -4608,6 +5492,10 @@ module mpi_f08
       integer(MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Pack_external_size
+    procedure MPI_Pack_external_size_f08
+    procedure MPI_Pack_external_size_c_f08
   end interface
   interface MPI_Pack_size
     subroutine MPI_Pack_size_f08(incount, datatype, comm, size, ierror)
@@ -4627,6 +5515,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Pack_size
+    procedure MPI_Pack_size_f08
+    procedure MPI_Pack_size_c_f08
+  end interface
   interface MPI_Parrived
     subroutine MPI_Parrived_f08(request, partition, flag, ierror)
       import
@@ -4636,11 +5528,17 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Parrived
+    procedure MPI_Parrived_f08
+  end interface
   interface MPI_Pcontrol
     subroutine MPI_Pcontrol_f08(level)
       import
       integer, intent(in) :: level
     end subroutine
+  end interface
+  interface PMPI_Pcontrol
+    procedure MPI_Pcontrol_f08
   end interface
   interface MPI_Pready
     subroutine MPI_Pready_f08(partition, request, ierror)
@@ -4649,6 +5547,9 @@ module mpi_f08
       type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Pready
+    procedure MPI_Pready_f08
   end interface
   interface MPI_Pready_list
     subroutine MPI_Pready_list_f08(length, array_of_partitions, request, ierror)
@@ -4659,6 +5560,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Pready_list
+    procedure MPI_Pready_list_f08
+  end interface
   interface MPI_Pready_range
     subroutine MPI_Pready_range_f08(partition_low, partition_high, request, ierror)
       import
@@ -4667,6 +5571,9 @@ module mpi_f08
       type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Pready_range
+    procedure MPI_Pready_range_f08
   end interface
   interface MPI_Precv_init
     subroutine MPI_Precv_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) &
@@ -4684,6 +5591,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Precv_init
+    procedure MPI_Precv_init_f08ts
+  end interface
   interface MPI_Probe
     subroutine MPI_Probe_f08(source, tag, comm, status, ierror)
       import
@@ -4693,6 +5603,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Probe
+    procedure MPI_Probe_f08
   end interface
   interface MPI_Psend_init
     subroutine MPI_Psend_init_f08ts(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) &
@@ -4710,6 +5623,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Psend_init
+    procedure MPI_Psend_init_f08ts
+  end interface
   interface MPI_Publish_name
     subroutine MPI_Publish_name_f08(service_name, info, port_name, ierror)
       import
@@ -4718,6 +5634,9 @@ module mpi_f08
       character(len=*), intent(in) :: port_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Publish_name
+    procedure MPI_Publish_name_f08
   end interface
   interface MPI_Put
     subroutine MPI_Put_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, &
@@ -4747,12 +5666,19 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Put
+    procedure MPI_Put_f08ts
+    procedure MPI_Put_c_f08ts
+  end interface
   interface MPI_Query_thread
     subroutine MPI_Query_thread_f08(provided, ierror)
       import
       integer, intent(out) :: provided
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Query_thread
+    procedure MPI_Query_thread_f08
   end interface
   interface MPI_Raccumulate
     subroutine MPI_Raccumulate_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, &
@@ -4786,6 +5712,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Raccumulate
+    procedure MPI_Raccumulate_f08ts
+    procedure MPI_Raccumulate_c_f08ts
+  end interface
   interface MPI_Recv
     subroutine MPI_Recv_f08ts(buf, count, datatype, source, tag, comm, status, ierror) bind(C, &
         name="mpi_recv_f08ts")
@@ -4811,6 +5741,10 @@ module mpi_f08
       type(MPI_Status) :: status
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Recv
+    procedure MPI_Recv_f08ts
+    procedure MPI_Recv_c_f08ts
   end interface
   interface MPI_Recv_init
     subroutine MPI_Recv_init_f08ts(buf, count, datatype, source, tag, comm, request, ierror) bind(C, &
@@ -4838,6 +5772,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Recv_init
+    procedure MPI_Recv_init_f08ts
+    procedure MPI_Recv_init_c_f08ts
+  end interface
   interface MPI_Reduce
     subroutine MPI_Reduce_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) bind(C, &
         name="mpi_reduce_f08ts")
@@ -4863,6 +5801,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Reduce
+    procedure MPI_Reduce_f08ts
+    procedure MPI_Reduce_c_f08ts
   end interface
   interface MPI_Reduce_init
     subroutine MPI_Reduce_init_f08ts(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) &
@@ -4894,6 +5836,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Reduce_init
+    procedure MPI_Reduce_init_f08ts
+    procedure MPI_Reduce_init_c_f08ts
+  end interface
   interface MPI_Reduce_local
     subroutine MPI_Reduce_local_f08ts(inbuf, inoutbuf, count, datatype, op, ierror) bind(C, &
         name="mpi_reduce_local_f08ts")
@@ -4915,6 +5861,10 @@ module mpi_f08
       type(MPI_Op), intent(in) :: op
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Reduce_local
+    procedure MPI_Reduce_local_f08ts
+    procedure MPI_Reduce_local_c_f08ts
   end interface
   interface MPI_Reduce_scatter
     subroutine MPI_Reduce_scatter_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror) bind(C, &
@@ -4940,6 +5890,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Reduce_scatter
+    procedure MPI_Reduce_scatter_f08ts
+    procedure MPI_Reduce_scatter_c_f08ts
+  end interface
   interface MPI_Reduce_scatter_block
     subroutine MPI_Reduce_scatter_block_f08ts(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror) bind(C, &
         name="mpi_reduce_scatter_block_f08ts")
@@ -4963,6 +5917,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Reduce_scatter_block
+    procedure MPI_Reduce_scatter_block_f08ts
+    procedure MPI_Reduce_scatter_block_c_f08ts
   end interface
   interface MPI_Reduce_scatter_block_init
     subroutine MPI_Reduce_scatter_block_init_f08ts(sendbuf, recvbuf, recvcount, datatype, op, comm, info, &
@@ -4992,6 +5950,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Reduce_scatter_block_init
+    procedure MPI_Reduce_scatter_block_init_f08ts
+    procedure MPI_Reduce_scatter_block_init_c_f08ts
+  end interface
   interface MPI_Reduce_scatter_init
     subroutine MPI_Reduce_scatter_init_f08ts(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, &
         ierror) bind(C, name="mpi_reduce_scatter_init_f08ts")
@@ -5020,6 +5982,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Reduce_scatter_init
+    procedure MPI_Reduce_scatter_init_f08ts
+    procedure MPI_Reduce_scatter_init_c_f08ts
+  end interface
   interface MPI_Register_datarep
     subroutine MPI_Register_datarep_f08(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, &
         extra_state, ierror)
@@ -5031,6 +5997,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND), intent(in) :: extra_state
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Register_datarep
+    procedure MPI_Register_datarep_f08
   end interface
   interface MPI_Register_datarep_c
     subroutine MPI_Register_datarep_c_f08(datarep, read_conversion_fn, write_conversion_fn, &
@@ -5044,12 +6013,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Register_datarep_c
+    procedure MPI_Register_datarep_c_f08
+  end interface
   interface MPI_Remove_error_class
     subroutine MPI_Remove_error_class_f08(errorclass, ierror)
       import
       integer, intent(in) :: errorclass
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Remove_error_class
+    procedure MPI_Remove_error_class_f08
   end interface
   interface MPI_Remove_error_code
     subroutine MPI_Remove_error_code_f08(errorcode, ierror)
@@ -5058,6 +6033,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Remove_error_code
+    procedure MPI_Remove_error_code_f08
+  end interface
   interface MPI_Remove_error_string
     subroutine MPI_Remove_error_string_f08(errorcode, ierror)
       import
@@ -5065,12 +6043,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Remove_error_string
+    procedure MPI_Remove_error_string_f08
+  end interface
   interface MPI_Request_free
     subroutine MPI_Request_free_f08(request, ierror)
       import
       type(MPI_Request), intent(inout) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Request_free
+    procedure MPI_Request_free_f08
   end interface
   interface MPI_Request_get_status
     subroutine MPI_Request_get_status_f08(request, flag, status, ierror)
@@ -5081,6 +6065,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Request_get_status
+    procedure MPI_Request_get_status_f08
+  end interface
   interface MPI_Request_get_status_all
     subroutine MPI_Request_get_status_all_f08(count, array_of_requests, flag, array_of_statuses, ierror)
       import
@@ -5090,6 +6077,9 @@ module mpi_f08
       type(MPI_Status) :: array_of_statuses(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Request_get_status_all
+    procedure MPI_Request_get_status_all_f08
   end interface
   interface MPI_Request_get_status_any
     subroutine MPI_Request_get_status_any_f08(count, array_of_requests, index, flag, status, ierror)
@@ -5102,6 +6092,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Request_get_status_any
+    procedure MPI_Request_get_status_any_f08
+  end interface
   interface MPI_Request_get_status_some
     subroutine MPI_Request_get_status_some_f08(incount, array_of_requests, outcount, array_of_indices, &
         array_of_statuses, ierror)
@@ -5113,6 +6106,9 @@ module mpi_f08
       type(MPI_Status) :: array_of_statuses(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Request_get_status_some
+    procedure MPI_Request_get_status_some_f08
   end interface
   interface MPI_Rget
     subroutine MPI_Rget_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, &
@@ -5143,6 +6139,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Rget
+    procedure MPI_Rget_f08ts
+    procedure MPI_Rget_c_f08ts
   end interface
   interface MPI_Rget_accumulate
     subroutine MPI_Rget_accumulate_f08ts(origin_addr, origin_count, origin_datatype, result_addr, result_count, &
@@ -5184,6 +6184,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Rget_accumulate
+    procedure MPI_Rget_accumulate_f08ts
+    procedure MPI_Rget_accumulate_c_f08ts
+  end interface
   interface MPI_Rput
     subroutine MPI_Rput_f08ts(origin_addr, origin_count, origin_datatype, target_rank, target_disp, &
         target_count, target_datatype, win, request, ierror) bind(C, name="mpi_rput_f08ts")
@@ -5214,6 +6218,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Rput
+    procedure MPI_Rput_f08ts
+    procedure MPI_Rput_c_f08ts
+  end interface
   interface MPI_Rsend
     subroutine MPI_Rsend_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, name="mpi_rsend_f08ts")
       import
@@ -5236,6 +6244,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Rsend
+    procedure MPI_Rsend_f08ts
+    procedure MPI_Rsend_c_f08ts
   end interface
   interface MPI_Rsend_init
     subroutine MPI_Rsend_init_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
@@ -5263,6 +6275,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Rsend_init
+    procedure MPI_Rsend_init_f08ts
+    procedure MPI_Rsend_init_c_f08ts
+  end interface
   interface MPI_Scan
     subroutine MPI_Scan_f08ts(sendbuf, recvbuf, count, datatype, op, comm, ierror) bind(C, &
         name="mpi_scan_f08ts")
@@ -5286,6 +6302,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Scan
+    procedure MPI_Scan_f08ts
+    procedure MPI_Scan_c_f08ts
   end interface
   interface MPI_Scan_init
     subroutine MPI_Scan_init_f08ts(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) bind(C, &
@@ -5315,6 +6335,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Scan_init
+    procedure MPI_Scan_init_f08ts
+    procedure MPI_Scan_init_c_f08ts
+  end interface
   interface MPI_Scatter
     subroutine MPI_Scatter_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror) &
         bind(C, name="mpi_scatter_f08ts")
@@ -5342,6 +6366,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Scatter
+    procedure MPI_Scatter_f08ts
+    procedure MPI_Scatter_c_f08ts
   end interface
   interface MPI_Scatter_init
     subroutine MPI_Scatter_init_f08ts(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, &
@@ -5375,6 +6403,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Scatter_init
+    procedure MPI_Scatter_init_f08ts
+    procedure MPI_Scatter_init_c_f08ts
+  end interface
   interface MPI_Scatterv
     subroutine MPI_Scatterv_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, &
         comm, ierror) bind(C, name="mpi_scatterv_f08ts")
@@ -5404,6 +6436,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Scatterv
+    procedure MPI_Scatterv_f08ts
+    procedure MPI_Scatterv_c_f08ts
   end interface
   interface MPI_Scatterv_init
     subroutine MPI_Scatterv_init_f08ts(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, &
@@ -5439,6 +6475,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Scatterv_init
+    procedure MPI_Scatterv_init_f08ts
+    procedure MPI_Scatterv_init_c_f08ts
+  end interface
   interface MPI_Send
     subroutine MPI_Send_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, name="mpi_send_f08ts")
       import
@@ -5460,6 +6500,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Send
+    procedure MPI_Send_f08ts
+    procedure MPI_Send_c_f08ts
   end interface
   interface MPI_Send_init
     subroutine MPI_Send_init_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
@@ -5486,6 +6530,10 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Send_init
+    procedure MPI_Send_init_f08ts
+    procedure MPI_Send_init_c_f08ts
   end interface
   interface MPI_Sendrecv
     subroutine MPI_Sendrecv_f08ts(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, &
@@ -5523,6 +6571,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Sendrecv
+    procedure MPI_Sendrecv_f08ts
+    procedure MPI_Sendrecv_c_f08ts
+  end interface
   interface MPI_Sendrecv_replace
     subroutine MPI_Sendrecv_replace_f08ts(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, &
         ierror) bind(C, name="mpi_sendrecv_replace_f08ts")
@@ -5553,6 +6605,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Sendrecv_replace
+    procedure MPI_Sendrecv_replace_f08ts
+    procedure MPI_Sendrecv_replace_c_f08ts
+  end interface
   interface MPI_Session_attach_buffer
     subroutine MPI_Session_attach_buffer_f08ts(session, buffer, size, ierror) bind(C, &
         name="mpi_session_attach_buffer_f08ts")
@@ -5571,6 +6627,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_attach_buffer
+    procedure MPI_Session_attach_buffer_f08ts
+    procedure MPI_Session_attach_buffer_c_f08ts
+  end interface
   interface MPI_Session_call_errhandler
     subroutine MPI_Session_call_errhandler_f08(session, errorcode, ierror)
       import
@@ -5579,6 +6639,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_call_errhandler
+    procedure MPI_Session_call_errhandler_f08
+  end interface
   interface MPI_Session_create_errhandler
     subroutine MPI_Session_create_errhandler_f08(session_errhandler_fn, errhandler, ierror)
       import
@@ -5586,6 +6649,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(out) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_create_errhandler
+    procedure MPI_Session_create_errhandler_f08
   end interface
   interface MPI_Session_detach_buffer
     subroutine MPI_Session_detach_buffer_f08(session, buffer_addr, size, ierror)
@@ -5603,6 +6669,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_detach_buffer
+    procedure MPI_Session_detach_buffer_f08
+    procedure MPI_Session_detach_buffer_c_f08
+  end interface
   interface MPI_Session_finalize
     subroutine MPI_Session_finalize_f08(session, ierror)
       import
@@ -5610,12 +6680,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_finalize
+    procedure MPI_Session_finalize_f08
+  end interface
   interface MPI_Session_flush_buffer
     subroutine MPI_Session_flush_buffer_f08(session, ierror)
       import
       type(MPI_Session), intent(in) :: session
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_flush_buffer
+    procedure MPI_Session_flush_buffer_f08
   end interface
   interface MPI_Session_get_errhandler
     subroutine MPI_Session_get_errhandler_f08(session, errhandler, ierror)
@@ -5625,6 +6701,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_get_errhandler
+    procedure MPI_Session_get_errhandler_f08
+  end interface
   interface MPI_Session_get_info
     subroutine MPI_Session_get_info_f08(session, info_used, ierror)
       import
@@ -5632,6 +6711,9 @@ module mpi_f08
       type(MPI_Info), intent(out) :: info_used
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_get_info
+    procedure MPI_Session_get_info_f08
   end interface
   interface MPI_Session_get_nth_pset
     subroutine MPI_Session_get_nth_pset_f08(session, info, n, pset_len, pset_name, ierror)
@@ -5644,6 +6726,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_get_nth_pset
+    procedure MPI_Session_get_nth_pset_f08
+  end interface
   interface MPI_Session_get_num_psets
     subroutine MPI_Session_get_num_psets_f08(session, info, npset_names, ierror)
       import
@@ -5652,6 +6737,9 @@ module mpi_f08
       integer, intent(out) :: npset_names
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_get_num_psets
+    procedure MPI_Session_get_num_psets_f08
   end interface
   interface MPI_Session_get_pset_info
     subroutine MPI_Session_get_pset_info_f08(session, pset_name, info, ierror)
@@ -5662,6 +6750,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_get_pset_info
+    procedure MPI_Session_get_pset_info_f08
+  end interface
   interface MPI_Session_iflush_buffer
     subroutine MPI_Session_iflush_buffer_f08(session, request, ierror)
       import
@@ -5669,6 +6760,9 @@ module mpi_f08
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_iflush_buffer
+    procedure MPI_Session_iflush_buffer_f08
   end interface
   interface MPI_Session_init
     subroutine MPI_Session_init_f08(info, errhandler, session, ierror)
@@ -5679,6 +6773,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Session_init
+    procedure MPI_Session_init_f08
+  end interface
   interface MPI_Session_set_errhandler
     subroutine MPI_Session_set_errhandler_f08(session, errhandler, ierror)
       import
@@ -5686,6 +6783,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(in) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Session_set_errhandler
+    procedure MPI_Session_set_errhandler_f08
   end interface
   interface MPI_Ssend
     subroutine MPI_Ssend_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, name="mpi_ssend_f08ts")
@@ -5709,6 +6809,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Ssend
+    procedure MPI_Ssend_f08ts
+    procedure MPI_Ssend_c_f08ts
   end interface
   interface MPI_Ssend_init
     subroutine MPI_Ssend_init_f08ts(buf, count, datatype, dest, tag, comm, request, ierror) bind(C, &
@@ -5736,12 +6840,19 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Ssend_init
+    procedure MPI_Ssend_init_f08ts
+    procedure MPI_Ssend_init_c_f08ts
+  end interface
   interface MPI_Start
     subroutine MPI_Start_f08(request, ierror)
       import
       type(MPI_Request), intent(inout) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Start
+    procedure MPI_Start_f08
   end interface
   interface MPI_Startall
     subroutine MPI_Startall_f08(count, array_of_requests, ierror)
@@ -5751,6 +6862,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Startall
+    procedure MPI_Startall_f08
+  end interface
   interface MPI_Status_f082f
     subroutine MPI_Status_f082f_f08(f08_status, f_status, ierror)
       import
@@ -5758,6 +6872,9 @@ module mpi_f08
       integer, intent(out) :: f_status(MPI_STATUS_SIZE)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Status_f082f
+    procedure MPI_Status_f082f_f08
   end interface
   interface MPI_Status_f2f08
     subroutine MPI_Status_f2f08_f08(f_status, f08_status, ierror)
@@ -5767,6 +6884,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_f2f08
+    procedure MPI_Status_f2f08_f08
+  end interface
   interface MPI_Status_get_error
     subroutine MPI_Status_get_error_f08(status, error, ierror)
       import
@@ -5774,6 +6894,9 @@ module mpi_f08
       integer, intent(out) :: error
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Status_get_error
+    procedure MPI_Status_get_error_f08
   end interface
   interface MPI_Status_get_source
     subroutine MPI_Status_get_source_f08(status, source, ierror)
@@ -5783,6 +6906,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_get_source
+    procedure MPI_Status_get_source_f08
+  end interface
   interface MPI_Status_get_tag
     subroutine MPI_Status_get_tag_f08(status, tag, ierror)
       import
@@ -5791,6 +6917,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_get_tag
+    procedure MPI_Status_get_tag_f08
+  end interface
   interface MPI_Status_set_cancelled
     subroutine MPI_Status_set_cancelled_f08(status, flag, ierror)
       import
@@ -5798,6 +6927,9 @@ module mpi_f08
       logical, intent(in) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Status_set_cancelled
+    procedure MPI_Status_set_cancelled_f08
   end interface
   interface MPI_Status_set_elements
     subroutine MPI_Status_set_elements_f08(status, datatype, count, ierror)
@@ -5815,6 +6947,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_set_elements
+    procedure MPI_Status_set_elements_f08
+    procedure MPI_Status_set_elements_c_f08
+  end interface
   interface MPI_Status_set_elements_x
     subroutine MPI_Status_set_elements_x_f08(status, datatype, count, ierror)
       import
@@ -5824,6 +6960,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_set_elements_x
+    procedure MPI_Status_set_elements_x_f08
+  end interface
   interface MPI_Status_set_error
     subroutine MPI_Status_set_error_f08(status, error, ierror)
       import
@@ -5831,6 +6970,9 @@ module mpi_f08
       integer, intent(in) :: error
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Status_set_error
+    procedure MPI_Status_set_error_f08
   end interface
   interface MPI_Status_set_source
     subroutine MPI_Status_set_source_f08(status, source, ierror)
@@ -5840,6 +6982,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Status_set_source
+    procedure MPI_Status_set_source_f08
+  end interface
   interface MPI_Status_set_tag
     subroutine MPI_Status_set_tag_f08(status, tag, ierror)
       import
@@ -5847,6 +6992,9 @@ module mpi_f08
       integer, intent(in) :: tag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Status_set_tag
+    procedure MPI_Status_set_tag_f08
   end interface
   interface MPI_Test
     subroutine MPI_Test_f08(request, flag, status, ierror)
@@ -5857,6 +7005,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Test
+    procedure MPI_Test_f08
+  end interface
   interface MPI_Test_cancelled
     subroutine MPI_Test_cancelled_f08(status, flag, ierror)
       import
@@ -5864,6 +7015,9 @@ module mpi_f08
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Test_cancelled
+    procedure MPI_Test_cancelled_f08
   end interface
   interface MPI_Testall
     subroutine MPI_Testall_f08(count, array_of_requests, flag, array_of_statuses, ierror)
@@ -5875,6 +7029,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Testall
+    procedure MPI_Testall_f08
+  end interface
   interface MPI_Testany
     subroutine MPI_Testany_f08(count, array_of_requests, index, flag, status, ierror)
       import
@@ -5885,6 +7042,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Testany
+    procedure MPI_Testany_f08
   end interface
   interface MPI_Testsome
     subroutine MPI_Testsome_f08(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, &
@@ -5898,6 +7058,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Testsome
+    procedure MPI_Testsome_f08
+  end interface
   interface MPI_Topo_test
     subroutine MPI_Topo_test_f08(comm, status, ierror)
       import
@@ -5906,12 +7069,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Topo_test
+    procedure MPI_Topo_test_f08
+  end interface
   interface MPI_Type_commit
     subroutine MPI_Type_commit_f08(datatype, ierror)
       import
       type(MPI_Datatype), intent(inout) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_commit
+    procedure MPI_Type_commit_f08
   end interface
   interface MPI_Type_contiguous
     subroutine MPI_Type_contiguous_f08(count, oldtype, newtype, ierror)
@@ -5928,6 +7097,10 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_contiguous
+    procedure MPI_Type_contiguous_f08
+    procedure MPI_Type_contiguous_c_f08
   end interface
   interface MPI_Type_create_darray
     subroutine MPI_Type_create_darray_f08(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, &
@@ -5961,6 +7134,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_darray
+    procedure MPI_Type_create_darray_f08
+    procedure MPI_Type_create_darray_c_f08
+  end interface
   interface MPI_Type_create_f90_complex
     subroutine MPI_Type_create_f90_complex_f08(p, r, newtype, ierror)
       import
@@ -5970,6 +7147,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_f90_complex
+    procedure MPI_Type_create_f90_complex_f08
+  end interface
   interface MPI_Type_create_f90_integer
     subroutine MPI_Type_create_f90_integer_f08(r, newtype, ierror)
       import
@@ -5977,6 +7157,9 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_create_f90_integer
+    procedure MPI_Type_create_f90_integer_f08
   end interface
   interface MPI_Type_create_f90_real
     subroutine MPI_Type_create_f90_real_f08(p, r, newtype, ierror)
@@ -5986,6 +7169,9 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_create_f90_real
+    procedure MPI_Type_create_f90_real_f08
   end interface
   interface MPI_Type_create_hindexed
     subroutine MPI_Type_create_hindexed_f08(count, array_of_blocklengths, array_of_displacements, oldtype, &
@@ -6009,6 +7195,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_hindexed
+    procedure MPI_Type_create_hindexed_f08
+    procedure MPI_Type_create_hindexed_c_f08
+  end interface
   interface MPI_Type_create_hindexed_block
     subroutine MPI_Type_create_hindexed_block_f08(count, blocklength, array_of_displacements, oldtype, newtype, &
         ierror)
@@ -6031,6 +7221,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_hindexed_block
+    procedure MPI_Type_create_hindexed_block_f08
+    procedure MPI_Type_create_hindexed_block_c_f08
+  end interface
   interface MPI_Type_create_hvector
     subroutine MPI_Type_create_hvector_f08(count, blocklength, stride, oldtype, newtype, ierror)
       import
@@ -6050,6 +7244,10 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_create_hvector
+    procedure MPI_Type_create_hvector_f08
+    procedure MPI_Type_create_hvector_c_f08
   end interface
   interface MPI_Type_create_indexed_block
     subroutine MPI_Type_create_indexed_block_f08(count, blocklength, array_of_displacements, oldtype, newtype, &
@@ -6073,6 +7271,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_indexed_block
+    procedure MPI_Type_create_indexed_block_f08
+    procedure MPI_Type_create_indexed_block_c_f08
+  end interface
   interface MPI_Type_create_keyval
     subroutine MPI_Type_create_keyval_f08(type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state, &
         ierror)
@@ -6084,6 +7286,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_keyval
+    procedure MPI_Type_create_keyval_f08
+  end interface
   interface MPI_Type_create_resized
     subroutine MPI_Type_create_resized_f08(oldtype, lb, extent, newtype, ierror)
       import
@@ -6094,6 +7299,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_resized
+    procedure MPI_Type_create_resized_f08
+  end interface
   interface MPI_Type_create_resized_c
     subroutine MPI_Type_create_resized_c_f08(oldtype, lb, extent, newtype, ierror)
       import
@@ -6103,6 +7311,9 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_create_resized_c
+    procedure MPI_Type_create_resized_c_f08
   end interface
   interface MPI_Type_create_struct
     subroutine MPI_Type_create_struct_f08(count, array_of_blocklengths, array_of_displacements, array_of_types, &
@@ -6125,6 +7336,10 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_create_struct
+    procedure MPI_Type_create_struct_f08
+    procedure MPI_Type_create_struct_c_f08
   end interface
   interface MPI_Type_create_subarray
     subroutine MPI_Type_create_subarray_f08(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, &
@@ -6152,6 +7367,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_create_subarray
+    procedure MPI_Type_create_subarray_f08
+    procedure MPI_Type_create_subarray_c_f08
+  end interface
   interface MPI_Type_delete_attr
     subroutine MPI_Type_delete_attr_f08(datatype, type_keyval, ierror)
       import
@@ -6159,6 +7378,9 @@ module mpi_f08
       integer, intent(in) :: type_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_delete_attr
+    procedure MPI_Type_delete_attr_f08
   end interface
   interface MPI_Type_dup
     subroutine MPI_Type_dup_f08(oldtype, newtype, ierror)
@@ -6168,6 +7390,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_dup
+    procedure MPI_Type_dup_f08
+  end interface
   interface MPI_Type_free
     subroutine MPI_Type_free_f08(datatype, ierror)
       import
@@ -6175,12 +7400,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_free
+    procedure MPI_Type_free_f08
+  end interface
   interface MPI_Type_free_keyval
     subroutine MPI_Type_free_keyval_f08(type_keyval, ierror)
       import
       integer, intent(inout) :: type_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_free_keyval
+    procedure MPI_Type_free_keyval_f08
   end interface
   interface MPI_Type_get_attr
     subroutine MPI_Type_get_attr_f08(datatype, type_keyval, attribute_val, flag, ierror)
@@ -6191,6 +7422,9 @@ module mpi_f08
       logical, intent(out) :: flag
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_get_attr
+    procedure MPI_Type_get_attr_f08
   end interface
   interface MPI_Type_get_contents
     subroutine MPI_Type_get_contents_f08(datatype, max_integers, max_addresses, max_datatypes, &
@@ -6220,6 +7454,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_contents
+    procedure MPI_Type_get_contents_f08
+    procedure MPI_Type_get_contents_c_f08
+  end interface
   interface MPI_Type_get_envelope
     subroutine MPI_Type_get_envelope_f08(datatype, num_integers, num_addresses, num_datatypes, combiner, ierror)
       import
@@ -6242,6 +7480,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_envelope
+    procedure MPI_Type_get_envelope_f08
+    procedure MPI_Type_get_envelope_c_f08
+  end interface
   interface MPI_Type_get_extent
     subroutine MPI_Type_get_extent_f08(datatype, lb, extent, ierror)
       import
@@ -6250,6 +7492,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND), intent(out) :: extent
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_get_extent
+    procedure MPI_Type_get_extent_f08
   end interface
   interface MPI_Type_get_extent_c
     subroutine MPI_Type_get_extent_c_f08(datatype, lb, extent, ierror)
@@ -6260,6 +7505,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_extent_c
+    procedure MPI_Type_get_extent_c_f08
+  end interface
   interface MPI_Type_get_extent_x
     subroutine MPI_Type_get_extent_x_f08(datatype, lb, extent, ierror)
       import
@@ -6268,6 +7516,9 @@ module mpi_f08
       integer(MPI_COUNT_KIND), intent(out) :: extent
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_get_extent_x
+    procedure MPI_Type_get_extent_x_f08
   end interface
   interface MPI_Type_get_name
     subroutine MPI_Type_get_name_f08(datatype, type_name, resultlen, ierror)
@@ -6278,6 +7529,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_name
+    procedure MPI_Type_get_name_f08
+  end interface
   interface MPI_Type_get_true_extent
     subroutine MPI_Type_get_true_extent_f08(datatype, true_lb, true_extent, ierror)
       import
@@ -6286,6 +7540,9 @@ module mpi_f08
       integer(MPI_ADDRESS_KIND), intent(out) :: true_extent
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_get_true_extent
+    procedure MPI_Type_get_true_extent_f08
   end interface
   interface MPI_Type_get_true_extent_c
     subroutine MPI_Type_get_true_extent_c_f08(datatype, true_lb, true_extent, ierror)
@@ -6296,6 +7553,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_true_extent_c
+    procedure MPI_Type_get_true_extent_c_f08
+  end interface
   interface MPI_Type_get_true_extent_x
     subroutine MPI_Type_get_true_extent_x_f08(datatype, true_lb, true_extent, ierror)
       import
@@ -6305,6 +7565,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_get_true_extent_x
+    procedure MPI_Type_get_true_extent_x_f08
+  end interface
   interface MPI_Type_get_value_index
     subroutine MPI_Type_get_value_index_f08(value_type, index_type, pair_type, ierror)
       import
@@ -6313,6 +7576,9 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: pair_type
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_get_value_index
+    procedure MPI_Type_get_value_index_f08
   end interface
   interface MPI_Type_indexed
     subroutine MPI_Type_indexed_f08(count, array_of_blocklengths, array_of_displacements, oldtype, newtype, &
@@ -6336,6 +7602,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_indexed
+    procedure MPI_Type_indexed_f08
+    procedure MPI_Type_indexed_c_f08
+  end interface
   interface MPI_Type_match_size
     subroutine MPI_Type_match_size_f08(typeclass, size, datatype, ierror)
       import
@@ -6344,6 +7614,9 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: datatype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_match_size
+    procedure MPI_Type_match_size_f08
   end interface
   interface MPI_Type_set_attr
     subroutine MPI_Type_set_attr_f08(datatype, type_keyval, attribute_val, ierror)
@@ -6354,6 +7627,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_set_attr
+    procedure MPI_Type_set_attr_f08
+  end interface
   interface MPI_Type_set_name
     subroutine MPI_Type_set_name_f08(datatype, type_name, ierror)
       import
@@ -6361,6 +7637,9 @@ module mpi_f08
       character(len=*), intent(in) :: type_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_set_name
+    procedure MPI_Type_set_name_f08
   end interface
   interface MPI_Type_size
     subroutine MPI_Type_size_f08(datatype, size, ierror)
@@ -6376,6 +7655,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Type_size
+    procedure MPI_Type_size_f08
+    procedure MPI_Type_size_c_f08
+  end interface
   interface MPI_Type_size_x
     subroutine MPI_Type_size_x_f08(datatype, size, ierror)
       import
@@ -6383,6 +7666,9 @@ module mpi_f08
       integer(MPI_COUNT_KIND), intent(out) :: size
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_size_x
+    procedure MPI_Type_size_x_f08
   end interface
   interface MPI_Type_vector
     subroutine MPI_Type_vector_f08(count, blocklength, stride, oldtype, newtype, ierror)
@@ -6403,6 +7689,10 @@ module mpi_f08
       type(MPI_Datatype), intent(out) :: newtype
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Type_vector
+    procedure MPI_Type_vector_f08
+    procedure MPI_Type_vector_c_f08
   end interface
   interface MPI_Unpack
     subroutine MPI_Unpack_f08ts(inbuf, insize, position, outbuf, outcount, datatype, comm, ierror) bind(C, &
@@ -6430,6 +7720,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Unpack
+    procedure MPI_Unpack_f08ts
+    procedure MPI_Unpack_c_f08ts
+  end interface
   interface MPI_Unpack_external
     subroutine MPI_Unpack_external_f08ts(datarep, inbuf, insize, position, outbuf, outcount, datatype, ierror) &
         bind(C, name="mpi_unpack_external_f08ts")
@@ -6456,6 +7750,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Unpack_external
+    procedure MPI_Unpack_external_f08ts
+    procedure MPI_Unpack_external_c_f08ts
+  end interface
   interface MPI_Unpublish_name
     subroutine MPI_Unpublish_name_f08(service_name, info, port_name, ierror)
       import
@@ -6465,6 +7763,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Unpublish_name
+    procedure MPI_Unpublish_name_f08
+  end interface
   interface MPI_Wait
     subroutine MPI_Wait_f08(request, status, ierror)
       import
@@ -6472,6 +7773,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Wait
+    procedure MPI_Wait_f08
   end interface
   interface MPI_Waitall
     subroutine MPI_Waitall_f08(count, array_of_requests, array_of_statuses, ierror)
@@ -6482,6 +7786,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Waitall
+    procedure MPI_Waitall_f08
+  end interface
   interface MPI_Waitany
     subroutine MPI_Waitany_f08(count, array_of_requests, index, status, ierror)
       import
@@ -6491,6 +7798,9 @@ module mpi_f08
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Waitany
+    procedure MPI_Waitany_f08
   end interface
   interface MPI_Waitsome
     subroutine MPI_Waitsome_f08(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, &
@@ -6503,6 +7813,9 @@ module mpi_f08
       type(MPI_Status) :: array_of_statuses(*)
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Waitsome
+    procedure MPI_Waitsome_f08
   end interface
   interface MPI_Win_allocate
     subroutine MPI_Win_allocate_f08(size, disp_unit, info, comm, baseptr, win, ierror)
@@ -6526,6 +7839,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_allocate
+    procedure MPI_Win_allocate_f08
+    procedure MPI_Win_allocate_c_f08
+  end interface
   interface MPI_Win_allocate_shared
     subroutine MPI_Win_allocate_shared_f08(size, disp_unit, info, comm, baseptr, win, ierror)
       import
@@ -6548,6 +7865,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_allocate_shared
+    procedure MPI_Win_allocate_shared_f08
+    procedure MPI_Win_allocate_shared_c_f08
+  end interface
   interface MPI_Win_attach
     subroutine MPI_Win_attach_f08ts(win, base, size, ierror) bind(C, name="mpi_win_attach_f08ts")
       import
@@ -6557,6 +7878,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_attach
+    procedure MPI_Win_attach_f08ts
+  end interface
   interface MPI_Win_call_errhandler
     subroutine MPI_Win_call_errhandler_f08(win, errorcode, ierror)
       import
@@ -6565,12 +7889,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_call_errhandler
+    procedure MPI_Win_call_errhandler_f08
+  end interface
   interface MPI_Win_complete
     subroutine MPI_Win_complete_f08(win, ierror)
       import
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_complete
+    procedure MPI_Win_complete_f08
   end interface
   interface MPI_Win_create
     subroutine MPI_Win_create_f08ts(base, size, disp_unit, info, comm, win, ierror) bind(C, &
@@ -6596,6 +7926,10 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_create
+    procedure MPI_Win_create_f08ts
+    procedure MPI_Win_create_c_f08ts
+  end interface
   interface MPI_Win_create_dynamic
     subroutine MPI_Win_create_dynamic_f08(info, comm, win, ierror)
       import
@@ -6605,6 +7939,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_create_dynamic
+    procedure MPI_Win_create_dynamic_f08
+  end interface
   interface MPI_Win_create_errhandler
     subroutine MPI_Win_create_errhandler_f08(win_errhandler_fn, errhandler, ierror)
       import
@@ -6612,6 +7949,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(out) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_create_errhandler
+    procedure MPI_Win_create_errhandler_f08
   end interface
   interface MPI_Win_create_keyval
     subroutine MPI_Win_create_keyval_f08(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state, ierror)
@@ -6623,6 +7963,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_create_keyval
+    procedure MPI_Win_create_keyval_f08
+  end interface
   interface MPI_Win_delete_attr
     subroutine MPI_Win_delete_attr_f08(win, win_keyval, ierror)
       import
@@ -6630,6 +7973,9 @@ module mpi_f08
       integer, intent(in) :: win_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_delete_attr
+    procedure MPI_Win_delete_attr_f08
   end interface
   interface MPI_Win_detach
     subroutine MPI_Win_detach_f08ts(win, base, ierror) bind(C, name="mpi_win_detach_f08ts")
@@ -6639,6 +7985,9 @@ module mpi_f08
       integer(c_int), optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_detach
+    procedure MPI_Win_detach_f08ts
+  end interface
   interface MPI_Win_fence
     subroutine MPI_Win_fence_f08(assert, win, ierror)
       import
@@ -6646,6 +7995,9 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_fence
+    procedure MPI_Win_fence_f08
   end interface
   interface MPI_Win_flush
     subroutine MPI_Win_flush_f08(rank, win, ierror)
@@ -6655,12 +8007,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_flush
+    procedure MPI_Win_flush_f08
+  end interface
   interface MPI_Win_flush_all
     subroutine MPI_Win_flush_all_f08(win, ierror)
       import
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_flush_all
+    procedure MPI_Win_flush_all_f08
   end interface
   interface MPI_Win_flush_local
     subroutine MPI_Win_flush_local_f08(rank, win, ierror)
@@ -6670,12 +8028,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_flush_local
+    procedure MPI_Win_flush_local_f08
+  end interface
   interface MPI_Win_flush_local_all
     subroutine MPI_Win_flush_local_all_f08(win, ierror)
       import
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_flush_local_all
+    procedure MPI_Win_flush_local_all_f08
   end interface
   interface MPI_Win_free
     subroutine MPI_Win_free_f08(win, ierror)
@@ -6684,12 +8048,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_free
+    procedure MPI_Win_free_f08
+  end interface
   interface MPI_Win_free_keyval
     subroutine MPI_Win_free_keyval_f08(win_keyval, ierror)
       import
       integer, intent(inout) :: win_keyval
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_free_keyval
+    procedure MPI_Win_free_keyval_f08
   end interface
   interface MPI_Win_get_attr
     subroutine MPI_Win_get_attr_f08(win, win_keyval, attribute_val, flag, ierror)
@@ -6701,6 +8071,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_get_attr
+    procedure MPI_Win_get_attr_f08
+  end interface
   interface MPI_Win_get_errhandler
     subroutine MPI_Win_get_errhandler_f08(win, errhandler, ierror)
       import
@@ -6708,6 +8081,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(out) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_get_errhandler
+    procedure MPI_Win_get_errhandler_f08
   end interface
   interface MPI_Win_get_group
     subroutine MPI_Win_get_group_f08(win, group, ierror)
@@ -6717,6 +8093,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_get_group
+    procedure MPI_Win_get_group_f08
+  end interface
   interface MPI_Win_get_info
     subroutine MPI_Win_get_info_f08(win, info_used, ierror)
       import
@@ -6724,6 +8103,9 @@ module mpi_f08
       type(MPI_Info), intent(out) :: info_used
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_get_info
+    procedure MPI_Win_get_info_f08
   end interface
   interface MPI_Win_get_name
     subroutine MPI_Win_get_name_f08(win, win_name, resultlen, ierror)
@@ -6733,6 +8115,9 @@ module mpi_f08
       integer, intent(out) :: resultlen
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_get_name
+    procedure MPI_Win_get_name_f08
   end interface
   interface MPI_Win_lock
     subroutine MPI_Win_lock_f08(lock_type, rank, assert, win, ierror)
@@ -6744,6 +8129,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_lock
+    procedure MPI_Win_lock_f08
+  end interface
   interface MPI_Win_lock_all
     subroutine MPI_Win_lock_all_f08(assert, win, ierror)
       import
@@ -6751,6 +8139,9 @@ module mpi_f08
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_lock_all
+    procedure MPI_Win_lock_all_f08
   end interface
   interface MPI_Win_post
     subroutine MPI_Win_post_f08(group, assert, win, ierror)
@@ -6761,6 +8152,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_post
+    procedure MPI_Win_post_f08
+  end interface
   interface MPI_Win_set_attr
     subroutine MPI_Win_set_attr_f08(win, win_keyval, attribute_val, ierror)
       import
@@ -6770,6 +8164,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_set_attr
+    procedure MPI_Win_set_attr_f08
+  end interface
   interface MPI_Win_set_errhandler
     subroutine MPI_Win_set_errhandler_f08(win, errhandler, ierror)
       import
@@ -6777,6 +8174,9 @@ module mpi_f08
       type(MPI_Errhandler), intent(in) :: errhandler
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_set_errhandler
+    procedure MPI_Win_set_errhandler_f08
   end interface
   interface MPI_Win_set_info
     subroutine MPI_Win_set_info_f08(win, info, ierror)
@@ -6786,6 +8186,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_set_info
+    procedure MPI_Win_set_info_f08
+  end interface
   interface MPI_Win_set_name
     subroutine MPI_Win_set_name_f08(win, win_name, ierror)
       import
@@ -6793,6 +8196,9 @@ module mpi_f08
       character(len=*), intent(in) :: win_name
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_set_name
+    procedure MPI_Win_set_name_f08
   end interface
   interface MPI_Win_shared_query
     subroutine MPI_Win_shared_query_f08(win, rank, size, disp_unit, baseptr, ierror)
@@ -6814,6 +8220,10 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_shared_query
+    procedure MPI_Win_shared_query_f08
+    procedure MPI_Win_shared_query_c_f08
+  end interface
   interface MPI_Win_start
     subroutine MPI_Win_start_f08(group, assert, win, ierror)
       import
@@ -6823,12 +8233,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_start
+    procedure MPI_Win_start_f08
+  end interface
   interface MPI_Win_sync
     subroutine MPI_Win_sync_f08(win, ierror)
       import
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_sync
+    procedure MPI_Win_sync_f08
   end interface
   interface MPI_Win_test
     subroutine MPI_Win_test_f08(win, flag, ierror)
@@ -6838,6 +8254,9 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_test
+    procedure MPI_Win_test_f08
+  end interface
   interface MPI_Win_unlock
     subroutine MPI_Win_unlock_f08(rank, win, ierror)
       import
@@ -6846,12 +8265,18 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_unlock
+    procedure MPI_Win_unlock_f08
+  end interface
   interface MPI_Win_unlock_all
     subroutine MPI_Win_unlock_all_f08(win, ierror)
       import
       type(MPI_Win), intent(in) :: win
       integer, optional, intent(out) :: ierror
     end subroutine
+  end interface
+  interface PMPI_Win_unlock_all
+    procedure MPI_Win_unlock_all_f08
   end interface
   interface MPI_Win_wait
     subroutine MPI_Win_wait_f08(win, ierror)
@@ -6860,16 +8285,25 @@ module mpi_f08
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
+  interface PMPI_Win_wait
+    procedure MPI_Win_wait_f08
+  end interface
   interface MPI_Wtick
     function MPI_Wtick_f08() result(answer)
       import
       real(8) :: answer
     end function
   end interface
+  interface PMPI_Wtick
+    procedure MPI_Wtick_f08
+  end interface
   interface MPI_Wtime
     function MPI_Wtime_f08() result(answer)
       import
       real(8) :: answer
     end function
+  end interface
+  interface PMPI_Wtime
+    procedure MPI_Wtime_f08
   end interface
 end module

@@ -36,7 +36,11 @@ FORTRAN_77(void, mpi_bsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_bsend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_bsend_init_(section_kept(buf, "MPI_Bsend_init"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Bsend_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_bsend_init_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_bsend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -48,7 +52,11 @@ FORTRAN_77(void, mpi_bsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_bsend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_bsend_init_c_(section_kept(buf, "MPI_Bsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Bsend_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_bsend_init_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_bsend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -110,7 +118,11 @@ FORTRAN_77(void, mpi_ibsend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ibsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ibsend_(section_kept(buf, "MPI_Ibsend"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Ibsend");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ibsend_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ibsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -122,7 +134,11 @@ FORTRAN_77(void, mpi_ibsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ibsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ibsend_c_(section_kept(buf, "MPI_Ibsend_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Ibsend_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ibsend_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ibsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -141,7 +157,11 @@ FORTRAN_77(void, mpi_imrecv, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_imrecv, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_imrecv_(section_kept(buf, "MPI_Imrecv"), count, datatype, message, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Imrecv");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_imrecv_(buf->base, &count_used, &datatype_used, message, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_imrecv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -153,7 +173,11 @@ FORTRAN_77(void, mpi_imrecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_imrecv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_imrecv_c_(section_kept(buf, "MPI_Imrecv_c"), count, datatype, message, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Imrecv_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_imrecv_c_(buf->base, &count_used, &datatype_used, message, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_imrecv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -172,7 +196,11 @@ FORTRAN_77(void, mpi_irecv, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_irecv, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_irecv_(section_kept(buf, "MPI_Irecv"), count, datatype, source, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Irecv");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_irecv_(buf->base, &count_used, &datatype_used, source, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_irecv_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -184,7 +212,11 @@ FORTRAN_77(void, mpi_irecv_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_irecv_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_irecv_c_(section_kept(buf, "MPI_Irecv_c"), count, datatype, source, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Irecv_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_irecv_c_(buf->base, &count_used, &datatype_used, source, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_irecv_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -196,7 +228,11 @@ FORTRAN_77(void, mpi_irsend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_irsend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_irsend_(section_kept(buf, "MPI_Irsend"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Irsend");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_irsend_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_irsend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -208,7 +244,11 @@ FORTRAN_77(void, mpi_irsend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_irsend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_irsend_c_(section_kept(buf, "MPI_Irsend_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Irsend_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_irsend_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_irsend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -220,7 +260,11 @@ FORTRAN_77(void, mpi_isend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_isend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_isend_(section_kept(buf, "MPI_Isend"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Isend");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_isend_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_isend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -232,7 +276,11 @@ FORTRAN_77(void, mpi_isend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype, 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_isend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_isend_c_(section_kept(buf, "MPI_Isend_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Isend_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_isend_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_isend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -270,7 +318,11 @@ FORTRAN_77(void, mpi_isendrecv_replace, (void *buf, MPI_Fint *count, MPI_Fint *d
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_isendrecv_replace, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_isendrecv_replace_(section_kept(buf, "MPI_Isendrecv_replace"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Isendrecv_replace");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_isendrecv_replace_(buf->base, &count_used, &datatype_used, dest, sendtag, source, recvtag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_isendrecv_replace_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -282,7 +334,11 @@ FORTRAN_77(void, mpi_isendrecv_replace_c, (void *buf, MPI_Count *count, MPI_Fint
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_isendrecv_replace_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_isendrecv_replace_c_(section_kept(buf, "MPI_Isendrecv_replace_c"), count, datatype, dest, sendtag, source, recvtag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Isendrecv_replace_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_isendrecv_replace_c_(buf->base, &count_used, &datatype_used, dest, sendtag, source, recvtag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_isendrecv_replace_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -294,7 +350,11 @@ FORTRAN_77(void, mpi_issend, (void *buf, MPI_Fint *count, MPI_Fint *datatype, MP
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_issend, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_issend_(section_kept(buf, "MPI_Issend"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Issend");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_issend_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_issend_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -306,7 +366,11 @@ FORTRAN_77(void, mpi_issend_c, (void *buf, MPI_Count *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_issend_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_issend_c_(section_kept(buf, "MPI_Issend_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Issend_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_issend_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_issend_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -384,7 +448,11 @@ FORTRAN_77(void, mpi_recv_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_recv_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_recv_init_(section_kept(buf, "MPI_Recv_init"), count, datatype, source, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Recv_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_recv_init_(buf->base, &count_used, &datatype_used, source, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_recv_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -396,7 +464,11 @@ FORTRAN_77(void, mpi_recv_init_c, (void *buf, MPI_Count *count, MPI_Fint *dataty
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_recv_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_recv_init_c_(section_kept(buf, "MPI_Recv_init_c"), count, datatype, source, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Recv_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_recv_init_c_(buf->base, &count_used, &datatype_used, source, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_recv_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -471,7 +543,11 @@ FORTRAN_77(void, mpi_rsend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_rsend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_rsend_init_(section_kept(buf, "MPI_Rsend_init"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Rsend_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_rsend_init_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_rsend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -483,7 +559,11 @@ FORTRAN_77(void, mpi_rsend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_rsend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_rsend_init_c_(section_kept(buf, "MPI_Rsend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Rsend_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_rsend_init_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_rsend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -523,7 +603,11 @@ FORTRAN_77(void, mpi_send_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype,
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_send_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_send_init_(section_kept(buf, "MPI_Send_init"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Send_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_send_init_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_send_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -535,7 +619,11 @@ FORTRAN_77(void, mpi_send_init_c, (void *buf, MPI_Count *count, MPI_Fint *dataty
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_send_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_send_init_c_(section_kept(buf, "MPI_Send_init_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Send_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_send_init_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_send_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -637,7 +725,11 @@ FORTRAN_77(void, mpi_ssend_init, (void *buf, MPI_Fint *count, MPI_Fint *datatype
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ssend_init, (const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ssend_init_(section_kept(buf, "MPI_Ssend_init"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Ssend_init");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ssend_init_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ssend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -649,7 +741,11 @@ FORTRAN_77(void, mpi_ssend_init_c, (void *buf, MPI_Count *count, MPI_Fint *datat
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_ssend_init_c, (const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_ssend_init_c_(section_kept(buf, "MPI_Ssend_init_c"), count, datatype, dest, tag, comm, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Ssend_init_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_ssend_init_c_(buf->base, &count_used, &datatype_used, dest, tag, comm, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_ssend_init_f08ts_large_, (const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;

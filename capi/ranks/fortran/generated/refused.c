@@ -157,7 +157,11 @@ FORTRAN_77(void, mpi_file_iread_shared, (MPI_Fint *fh, void *buf, MPI_Fint *coun
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_shared_(fh, section_kept(buf, "MPI_File_iread_shared"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_shared");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_shared_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -169,7 +173,11 @@ FORTRAN_77(void, mpi_file_iread_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *c
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iread_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iread_shared_c_(fh, section_kept(buf, "MPI_File_iread_shared_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iread_shared_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iread_shared_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iread_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -181,7 +189,11 @@ FORTRAN_77(void, mpi_file_iwrite_shared, (MPI_Fint *fh, void *buf, MPI_Fint *cou
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_shared, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_shared_(fh, section_kept(buf, "MPI_File_iwrite_shared"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_shared");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_shared_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_shared_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -193,7 +205,11 @@ FORTRAN_77(void, mpi_file_iwrite_shared_c, (MPI_Fint *fh, void *buf, MPI_Count *
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_iwrite_shared_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_file_iwrite_shared_c_(fh, section_kept(buf, "MPI_File_iwrite_shared_c"), count, datatype, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_iwrite_shared_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_iwrite_shared_c_(fh, buf->base, &count_used, &datatype_used, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_iwrite_shared_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -219,7 +235,11 @@ FORTRAN_77(void, mpi_file_read_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fint
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_ordered_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_ordered_begin_(fh, section_kept(buf, "MPI_File_read_ordered_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_ordered_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_ordered_begin_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_ordered_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -231,7 +251,11 @@ FORTRAN_77(void, mpi_file_read_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_Co
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_ordered_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_read_ordered_begin_c_(fh, section_kept(buf, "MPI_File_read_ordered_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_read_ordered_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_read_ordered_begin_c_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_read_ordered_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -257,7 +281,7 @@ FORTRAN_77(void, mpi_file_read_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint *
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_read_ordered_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_read_ordered_end_(fh, section_kept(buf, "MPI_File_read_ordered_end"), status, ierror);
+  mpi_file_read_ordered_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_read_ordered_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -316,7 +340,11 @@ FORTRAN_77(void, mpi_file_write_ordered_begin, (MPI_Fint *fh, void *buf, MPI_Fin
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_ordered_begin, (MPI_Fint *fh, const struct section *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_ordered_begin_(fh, section_kept(buf, "MPI_File_write_ordered_begin"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_ordered_begin");
+  MPI_Fint count_used = (MPI_Fint)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_ordered_begin_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_ordered_begin_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -328,7 +356,11 @@ FORTRAN_77(void, mpi_file_write_ordered_begin_c, (MPI_Fint *fh, void *buf, MPI_C
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_ordered_begin_c, (MPI_Fint *fh, const struct section *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
-  mpi_file_write_ordered_begin_c_(fh, section_kept(buf, "MPI_File_write_ordered_begin_c"), count, datatype, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_File_write_ordered_begin_c");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_file_write_ordered_begin_c_(fh, buf->base, &count_used, &datatype_used, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_file_write_ordered_begin_f08ts_large_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -354,7 +386,7 @@ FORTRAN_77(void, mpi_file_write_ordered_end, (MPI_Fint *fh, void *buf, MPI_Fint 
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_file_write_ordered_end, (MPI_Fint *fh, const struct section *buf, MPI_Fint *status, MPI_Fint *ierror)) {
-  mpi_file_write_ordered_end_(fh, section_kept(buf, "MPI_File_write_ordered_end"), status, ierror);
+  mpi_file_write_ordered_end_(fh, buf->base, status, ierror);
 }
 SECTIONS_OF_MPICH(mpi_file_write_ordered_end_f08ts_, (MPI_Fint *fh, const struct gfortran_array *buf, MPI_Fint *status, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -498,7 +530,11 @@ FORTRAN_77(void, mpi_precv_init, (void *buf, MPI_Fint *partitions, MPI_Count *co
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_precv_init, (const struct section *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_precv_init_(section_kept(buf, "MPI_Precv_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Precv_init");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_precv_init_(buf->base, partitions, &count_used, &datatype_used, dest, tag, comm, info, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_precv_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;
@@ -510,7 +546,11 @@ FORTRAN_77(void, mpi_psend_init, (void *buf, MPI_Fint *partitions, MPI_Count *co
   if (ierror) *ierror = outcome;
 }
 SECTIONS(mpi_psend_init, (const struct section *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
-  mpi_psend_init_(section_kept(buf, "MPI_Psend_init"), partitions, count, datatype, dest, tag, comm, info, request, ierror);
+  struct typed typed = section_typed(buf, *count, *datatype, "MPI_Psend_init");
+  MPI_Count count_used = (MPI_Count)typed.count;
+  MPI_Fint datatype_used = typed.type;
+  mpi_psend_init_(buf->base, partitions, &count_used, &datatype_used, dest, tag, comm, info, request, ierror);
+  section_untyped(&typed);
 }
 SECTIONS_OF_MPICH(mpi_psend_init_f08ts_, (const struct gfortran_array *buf, MPI_Fint *partitions, MPI_Count *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror)) {
   union section_room buf_room;

@@ -98,6 +98,16 @@ impl Session {
         self.ours()?.program.not_begun("same_on_all_ranks")?.regions.same_on_all_ranks(name)
     }
 
+    /// Declares that any number of ranks can take over the shards of this job, because the program divides them anew
+    /// itself (`choose`, `bring_shards`). If ranks fail then, the job goes on with fewer ranks where the group has no
+    /// replacement at hand, even though no region is a box. In force until the session ends, also after recoveries. A
+    /// `restore` on another number of ranks still refuses regions that belong to one rank. Call it alike on all ranks.
+    /// Local.
+    pub fn any_number_of_ranks(&mut self) -> Result<()> {
+        self.ours()?.program.restored.suits_any_ranks = true;
+        Ok(())
+    }
+
     /// Unprotects the region `name`. Revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
         self.ours()?.unprotect(name)

@@ -31,6 +31,28 @@ impl Session {
         inner.tick().and(restored)
     }
 
+    /// Goes back to the revision that `restore` would restore, but fills nothing: for a program that divides the saved
+    /// shards among its ranks itself. The number of ranks may differ from that of the revision in either direction, and
+    /// protected regions stay as they are. `None` if the space holds no revision. Collective.
+    ///
+    /// The ranks verify every shard and cut output files back, and they pass over damaged revisions as `restore` does.
+    /// Then name the shards that this rank takes over by `bring_shards`, and read their regions and streams by
+    /// `shards`: `Reader::fill`, `Reader::read`. If a block turns out damaged in that pass, all ranks call `pass_over`
+    /// and then `choose` again. The program may checkpoint next.
+    pub fn choose(&mut self) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        let chosen = inner.reading(|inner| inner.choose(None));
+        inner.tick().and(chosen)
+    }
+
+    /// As `choose`, but only the revision with this number, as in `restore_revision`. Collective, with the same number
+    /// on all ranks.
+    pub fn choose_revision(&mut self, revision: u64) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        let chosen = inner.reading(|inner| inner.choose(Some(revision)));
+        inner.tick().and(chosen)
+    }
+
     /// Reads and verifies bytes of the stream `name` in the revision of the last `restore`. Returns the number of bytes
     /// read, fewer than requested only at the end of the stream. Possible until the next checkpoint begins. Local.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
@@ -47,7 +69,7 @@ impl Session {
         self.ours()?.program.restored.reading.stream_bytes(name)
     }
 
-    /// A reader of the shards of the revision of the last `restore`, for any number of ranks that saved it. It reads
+    /// A reader of the shards of the revision of the last `restore` or `choose`, for any number of ranks that saved it. It reads
     /// without a message the shards that are `here`: those in the memory of this rank's node, or all shards in files
     /// that it sees. If the number of ranks is the same and the level has no copies, only its own shard. `bring_shards`
     /// brings others. The reader has no shards before a restore, and once a checkpoint has begun. Local.

@@ -21,6 +21,25 @@ impl Session {
         self.ours()?.due(step)
     }
 
+    /// Whether this rank knows a reason to take a checkpoint now, for programs whose ranks do not meet at steps. On rank
+    /// 0: the settings `every` and `mtbf` by its own clock, a request from outside (`mainstay checkpoint`, the time limit
+    /// of `mainstay run`, `mainstay evacuate`), and a signal that reached it. On other ranks: a signal that reached this
+    /// one, which rank 0 has to be told. Rank 0 then tells all ranks, by messages of the program, and all call `due_now`.
+    ///
+    /// The answer stays `true` until a checkpoint begins, and is `false` for a while after one was put off. Steps do not
+    /// count. Mainstay looks for requests at most once in `agree_every`; any other call costs a look at the clock. Also
+    /// does the work of `progress`. Local, never waits.
+    pub fn is_due_here(&mut self) -> Result<bool> {
+        self.ours()?.is_due_here()
+    }
+
+    /// Whether to take a checkpoint now, apart from any step: `true` on all ranks, or on none. One small all-reduce finds
+    /// the reason of any rank, as a meeting of `due` does; a checkpoint may also be put off here. Call it on all ranks
+    /// once `is_due_here` is `true` on one, and then `checkpoint` if it is due. Collective.
+    pub fn due_now(&mut self) -> Result<bool> {
+        self.ours()?.due_now()
+    }
+
     /// Marks a moment between two steps of the program, at the border of two phases of a step. Mainstay may look there
     /// at the pages written since the last such moment. With `trace` it records them, and a `predictor` learns from it
     /// which pages can be saved. Otherwise nothing happens. Local, never waits for a write.
