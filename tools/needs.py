@@ -37,8 +37,11 @@ def excess(wheel):
                 continue
             files += 1
             libraries, newest = needed(archive.extract(name, folder))
-            lines += [f"{name} needs {library}" for library in libraries
-                      if library not in own and not SYSTEM.fullmatch(library)]
+            lines += [
+                f"{name} needs {library}"
+                for library in libraries
+                if library not in own and not SYSTEM.fullmatch(library)
+            ]
             if glibc and newest > glibc:
                 lines.append(f"{name} needs glibc {'.'.join(map(str, newest))}")
     return lines, files
