@@ -155,6 +155,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
 		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
 		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
+		capi/include/mainstay_ranks.h \
 		'$(DESTDIR)$(PREFIX)/include/'
 	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_reader.f90 \
 		capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'

@@ -126,7 +126,7 @@ fn compile(mpicc: &Path, source: &Path, installed: &Installed, folder: &Path) ->
     };
     let answer = outside::ask(&mut command, COMPILE_LIMIT).map_err(|e| failed(e.to_string()))?;
     if !answer.is_good() {
-        return Err(failed(format!("{}\n{}", answer.why(COMPILE_LIMIT), answer.errors.trim_end())));
+        return Err(failed(answer.why(COMPILE_LIMIT)));
     }
     Ok(())
 }

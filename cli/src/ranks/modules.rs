@@ -50,7 +50,7 @@ pub fn folder(compiler: &[OsString], version: &str, installed: &Installed) -> Re
             };
             let answer = outside::ask(&mut command, COMPILE_LIMIT).map_err(|e| failed(e.to_string()))?;
             if !answer.is_good() {
-                return Err(failed(format!("{}\n{}", answer.why(COMPILE_LIMIT), answer.errors)));
+                return Err(failed(answer.why(COMPILE_LIMIT)));
             }
         }
         Ok(())
