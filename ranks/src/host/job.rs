@@ -47,7 +47,7 @@ impl<'a> Job<'a> {
     /// The job, from the newest revision of the space or from the beginning of the program. Collective.
     pub fn begin(session: &'a mut Session, wire: Box<dyn Wire>, program: Program, wanted: usize) -> Result<Job<'a>> {
         block_signals();
-        session.any_number_of_ranks(true)?;
+        session.any_number_of_ranks()?;
         let me = (wire.process(), wire.processes());
         let Back { slots, places, ranks, saver } = match bring_back(session, &program, wanted, me)? {
             Some(back) => back,
