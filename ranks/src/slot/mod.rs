@@ -18,11 +18,12 @@ use std::ops::Range;
 
 pub(crate) const PAGE: usize = 4096;
 
-/// Neither Linux, nor a C library, nor an MPI puts anything here.
-const FIRST: usize = 1 << 45;
-const ALL: usize = 1 << 45;
+/// Neither Linux nor a C library puts anything here. PMIx puts shared memory in the middle of the largest hole of its
+/// server: near 0x2a80_0000_0000, or near 0x4000_0000_0000 if the server has a fixed address.
+const FIRST: usize = 0x2c00_0000_0000;
+const ALL: usize = 1 << 44;
 const LARGEST: usize = 1 << 36;
-const SMALLEST: usize = 1 << 32;
+const SMALLEST: usize = 1 << 30;
 /// As many ranks as there are slots of the smallest size.
 pub(crate) const RANKS_MAX: usize = ALL / SMALLEST;
 

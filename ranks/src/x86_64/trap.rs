@@ -30,7 +30,7 @@ mainstay_ranks_trapped:           # edi: the signal, rsi: its facts, rdx: the re
     wrfsbase rax
 1:  mov rcx, rbx
     mov r8d, r12d
-    call mainstay_ranks_on_signal # returns the thread pointer with which the rank goes on
+    call {on_signal}              # returns the thread pointer with which the rank goes on
     test r12d, r12d
     jz 2f
     wrfsbase rax
@@ -49,7 +49,8 @@ mainstay_ranks_restorer:
     ud2
     .balign 4096
     .popsection
-"#
+"#,
+    on_signal = sym on_signal,
 );
 
 unsafe extern "C" {
@@ -106,8 +107,7 @@ pub(crate) trait InRank {
 /// The handler of the traps. Only the thread that runs ranks uses it.
 static mut HANDLER: Option<*mut dyn InRank> = None;
 
-#[unsafe(no_mangle)]
-extern "C" fn mainstay_ranks_on_signal(
+extern "C" fn on_signal(
     signal: c_int,
     facts: &libc::siginfo_t,
     context: &mut libc::ucontext_t,
