@@ -48,18 +48,20 @@ MPI(Grequest_complete)(MPI_Request request) {
 
 /* The status that MPI_Wait would give. A receive's bytes are unpacked at its completion only. */
 static void look_at(struct request *request, MPI_Status *status) {
-  struct outcome outcome = empty_outcome;
-  if (request && request->active && request->kind == REQUEST_GENERAL) {
+  struct outcome outcome;
+  if (!request || !request->active) {
+    set_empty_status(status);
+    return;
+  }
+  if (request->kind == REQUEST_GENERAL) {
     general_complete(request, status);
     return;
   }
-  if (request && request->active) {
-    outcome = request->outcome;
-    if (request->kind == REQUEST_RECEIVE && request->peer == MPI_PROC_NULL) outcome = no_peer_outcome;
-    if (request->kind == REQUEST_RECEIVE && request->peer != MPI_PROC_NULL) {
-      if (!request->cancelled) outcome = message_outcome(request->comm, &request->message);
-      outcome.cancelled = request->cancelled;
-    }
+  outcome = request->outcome;
+  if (request->kind == REQUEST_RECEIVE && request->peer == MPI_PROC_NULL) outcome = no_peer_outcome;
+  if (request->kind == REQUEST_RECEIVE && request->peer != MPI_PROC_NULL) {
+    if (!request->cancelled) outcome = message_outcome(request->comm, &request->message);
+    outcome.cancelled = request->cancelled;
   }
   set_status(status, &outcome);
 }
@@ -125,6 +127,6 @@ MPI(Request_get_status_any)(int count, const MPI_Request array_of_requests[], in
   }
   *index = MPI_UNDEFINED;
   *flag = !any_active;
-  if (*flag) set_status(status, &empty_outcome);
+  if (*flag) set_empty_status(status);
   return MPI_SUCCESS;
 }

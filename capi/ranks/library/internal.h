@@ -291,6 +291,7 @@ extern struct comm *world, *self;
 extern struct group *empty_group;
 /* This rank, as the host knows it. */
 extern struct mainstay_rank_info rank_info;
+void ask_host(void); /* fills it in if that has not happened */
 /* False before MPI_Init and after MPI_Finalize. */
 bool running(void);
 
@@ -373,6 +374,8 @@ int check_buffer(MPI_Count count, const struct datatype *type);
 
 /* ---- status.c */
 void set_status(MPI_Status *status, const struct outcome *outcome);
+/* For a request that is NULL or not active. */
+void set_empty_status(MPI_Status *status);
 MPI_Count status_bytes(const MPI_Status *status);
 
 /* ---- operation.c (of the collectives) */

@@ -144,10 +144,9 @@ static struct outcome receive_outcome(struct request *request) {
   return outcome;
 }
 
-/* An empty request, and one of a send, leave the sender's fields empty. */
+/* Of an active request that is done. A send leaves the sender's fields empty. */
 static struct outcome outcome_of(struct request *request) {
   struct outcome outcome = empty_outcome;
-  if (!request->active) return empty_outcome;
   switch (request->kind) {
   case REQUEST_RECEIVE: return receive_outcome(request);
   case REQUEST_SEND: outcome.error = request->outcome.error; return outcome;
@@ -159,9 +158,12 @@ int request_complete(struct request *request, MPI_Request *handle, MPI_Status *s
   struct outcome outcome;
   if (request->kind == REQUEST_GENERAL && request->active) {
     outcome.error = general_complete(request, status);
-  } else {
+  } else if (request->active) {
     outcome = outcome_of(request);
     set_status(status, &outcome);
+  } else {
+    outcome = empty_outcome;
+    set_empty_status(status);
   }
   request->active = false;
   if (request->persistent) return outcome.error;

@@ -43,7 +43,7 @@ static const struct named table[] = {
     TYPE(MPI_UINT32_T, BASIC_UINT32, uint32_t),
     TYPE(MPI_UINT64_T, BASIC_UINT64, uint64_t),
     TYPE(MPI_C_BOOL, BASIC_BOOL, bool),
-    TYPE(MPI_C_FLOAT_COMPLEX, BASIC_FLOAT_COMPLEX, float complex),
+    TYPE(MPI_C_COMPLEX, BASIC_FLOAT_COMPLEX, float complex),
     TYPE(MPI_C_DOUBLE_COMPLEX, BASIC_DOUBLE_COMPLEX, double complex),
     TYPE(MPI_C_LONG_DOUBLE_COMPLEX, BASIC_LONG_DOUBLE_COMPLEX, long double complex),
     TYPE(MPI_AINT, BASIC_INT64, MPI_Aint),
@@ -94,8 +94,10 @@ struct pair {
   MPI_Datatype value;
   uint8_t place; /* the offset of the int */
 };
-#define PAIR(name, basic, value, of)                                                                                   \
-  {TYPE(name, basic, struct { of a; int b; }), value, offsetof(struct { of a; int b; }, b)}
+#define PAIR(handle, basic, value, of)                                                                                 \
+  {{handle, #handle, basic, sizeof(struct { of a; int b; }), _Alignof(struct { of a; int b; })},                       \
+   value,                                                                                                              \
+   offsetof(struct { of a; int b; }, b)}
 
 static const struct pair pairs[] = {
     PAIR(MPI_FLOAT_INT, BASIC_FLOAT_INT, MPI_FLOAT, float),
