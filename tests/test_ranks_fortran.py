@@ -50,7 +50,7 @@ def built():
 
 
 def program(built, source):
-    """A program in Fortran. It needs the modules' declarations, and none of their object files."""
+    """A program in Fortran. It needs no object file of the modules."""
     output = built / source.replace(".", "-")
     found = (f"-I{ranks_fortran.WRITTEN}", f"-I{built}", f"-J{built}")
     rpath = f"-Wl,-rpath,{built}:{LIBRARIES}"

@@ -179,7 +179,7 @@ def main(check):
         if not check:
             (WRITTEN / name).unlink()
     if check and stale:
-        print(f"not up to date, run tools/ranks_fortran.py: {', '.join(stale)}", file=sys.stderr)
+        print(f"not up to date, run `make header`: {', '.join(stale)}", file=sys.stderr)
         return 1
     return 0
 
