@@ -144,14 +144,23 @@ static int get(struct attribute **list, int key, bool of_type, void *value, int 
 static int *predefined(int key) {
   static int tag_ub = INT32_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum, universe;
   switch (key) {
-  case MPI_TAG_UB: return &tag_ub;
-  case MPI_HOST: return &host;
-  case MPI_IO: return &io;
-  case MPI_WTIME_IS_GLOBAL: return &wtime_is_global;
-  case MPI_APPNUM: return &appnum;
-  case MPI_LASTUSEDCODE: return &last_used_code;
-  case MPI_UNIVERSE_SIZE: universe = rank_info.ranks; return &universe;
-  default: return NULL;
+  case MPI_TAG_UB:
+    return &tag_ub;
+  case MPI_HOST:
+    return &host;
+  case MPI_IO:
+    return &io;
+  case MPI_WTIME_IS_GLOBAL:
+    return &wtime_is_global;
+  case MPI_APPNUM:
+    return &appnum;
+  case MPI_LASTUSEDCODE:
+    return &last_used_code;
+  case MPI_UNIVERSE_SIZE:
+    universe = rank_info.ranks;
+    return &universe;
+  default:
+    return NULL;
   }
 }
 

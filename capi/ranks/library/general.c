@@ -79,17 +79,17 @@ MPI(Request_get_status_all)(int count, const MPI_Request array_of_requests[], in
                             MPI_Status array_of_statuses[]) {
   *flag = 1;
   for (int i = 0; i < count && *flag; i++) {
-    int error = PMPI_Request_get_status(array_of_requests[i], flag,
-                                        array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE
-                                                                                 : &array_of_statuses[i]);
+    int error =
+        PMPI_Request_get_status(array_of_requests[i], flag,
+                                array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &array_of_statuses[i]);
     if (error) return error;
   }
   return MPI_SUCCESS;
 }
 
 /* Done requests among those that are active. */
-MPI(Request_get_status_some)(int incount, const MPI_Request array_of_requests[], int *outcount,
-                             int array_of_indices[], MPI_Status array_of_statuses[]) {
+MPI(Request_get_status_some)(int incount, const MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
+                             MPI_Status array_of_statuses[]) {
   bool any_active = false;
   int found = 0;
   for (int round = 0; round < 2 && !found; round++) {

@@ -77,8 +77,7 @@ static void fill_environment(struct info *info, const char *command) {
 }
 
 void info_start(void) {
-  fill_environment(object_predefined(KIND_INFO, sizeof(struct info), (uintptr_t)MPI_INFO_ENV),
-                   program_invocation_name);
+  fill_environment(object_predefined(KIND_INFO, sizeof(struct info), (uintptr_t)MPI_INFO_ENV), program_invocation_name);
 }
 
 static int check_key(const char *key) {

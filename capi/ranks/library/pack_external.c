@@ -23,10 +23,13 @@ static size_t unit(const struct datatype *type) {
   case BASIC_INT_INT:
   case BASIC_2REAL:
   case BASIC_2DOUBLE:
-  case BASIC_2INTEGER: return (size_t)type->size / 2;
+  case BASIC_2INTEGER:
+    return (size_t)type->size / 2;
   case BASIC_PACKED:
-  case BASIC_BYTE: return 1;
-  default: return (size_t)type->size;
+  case BASIC_BYTE:
+    return 1;
+  default:
+    return (size_t)type->size;
   }
 }
 
@@ -138,16 +141,16 @@ static int external_pack(const char *datarep, char *data, MPI_Count count, const
   MPI(Pack_external##suffix)(const char datarep[], const void *inbuf, number incount, MPI_Datatype datatype,           \
                              void *outbuf, length outsize, length *position) {                                         \
     MPI_Count place = *position;                                                                                       \
-    int error = external_pack(datarep, (char *)(uintptr_t)inbuf, incount, type_of(datatype), outbuf, outsize, &place,  \
-                              true);                                                                                   \
+    int error =                                                                                                        \
+        external_pack(datarep, (char *)(uintptr_t)inbuf, incount, type_of(datatype), outbuf, outsize, &place, true);   \
     *position = place;                                                                                                 \
     return fail(NULL, error);                                                                                          \
   }                                                                                                                    \
-  MPI(Unpack_external##suffix)(const char datarep[], const void *inbuf, length insize, length *position,               \
-                               void *outbuf, number outcount, MPI_Datatype datatype) {                                 \
+  MPI(Unpack_external##suffix)(const char datarep[], const void *inbuf, length insize, length *position, void *outbuf, \
+                               number outcount, MPI_Datatype datatype) {                                               \
     MPI_Count place = *position;                                                                                       \
-    int error = external_pack(datarep, outbuf, outcount, type_of(datatype), (char *)(uintptr_t)inbuf, insize, &place,  \
-                              false);                                                                                  \
+    int error =                                                                                                        \
+        external_pack(datarep, outbuf, outcount, type_of(datatype), (char *)(uintptr_t)inbuf, insize, &place, false);  \
     *position = place;                                                                                                 \
     return fail(NULL, error);                                                                                          \
   }                                                                                                                    \

@@ -97,8 +97,12 @@ int request_start(struct request *request) {
   int error = MPI_SUCCESS;
   if (request->active) return MPI_ERR_REQUEST;
   switch (request->kind) {
-  case REQUEST_SEND: send_start(request); break;
-  case REQUEST_RECEIVE: receive_start(request); break;
+  case REQUEST_SEND:
+    send_start(request);
+    break;
+  case REQUEST_RECEIVE:
+    receive_start(request);
+    break;
   case REQUEST_COLLECTIVE:
     request->active = true;
     request->message.done = 0;
@@ -107,7 +111,8 @@ int request_start(struct request *request) {
     collective_activate(request);
     step_collectives();
     break;
-  default: return MPI_ERR_REQUEST;
+  default:
+    return MPI_ERR_REQUEST;
   }
   return error;
 }
@@ -115,9 +120,12 @@ int request_start(struct request *request) {
 bool request_done(struct request *request) {
   if (!request->active) return true;
   switch (request->kind) {
-  case REQUEST_FINISHED: return true;
-  case REQUEST_GENERAL: return general_done(request);
-  default: return request->message.done;
+  case REQUEST_FINISHED:
+    return true;
+  case REQUEST_GENERAL:
+    return general_done(request);
+  default:
+    return request->message.done;
   }
 }
 
@@ -148,9 +156,13 @@ static struct outcome receive_outcome(struct request *request) {
 static struct outcome outcome_of(struct request *request) {
   struct outcome outcome = empty_outcome;
   switch (request->kind) {
-  case REQUEST_RECEIVE: return receive_outcome(request);
-  case REQUEST_SEND: outcome.error = request->outcome.error; return outcome;
-  default: return request->outcome;
+  case REQUEST_RECEIVE:
+    return receive_outcome(request);
+  case REQUEST_SEND:
+    outcome.error = request->outcome.error;
+    return outcome;
+  default:
+    return request->outcome;
   }
 }
 

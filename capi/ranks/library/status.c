@@ -108,7 +108,7 @@ MPI(Get_count_c)(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *cou
     *value = status->member;                                                                                           \
     return MPI_SUCCESS;                                                                                                \
   }                                                                                                                    \
-  MPI(Status_set_##stem)(MPI_Status *status, int value) {                                                              \
+  MPI(Status_set_##stem)(MPI_Status * status, int value) {                                                             \
     status->member = value;                                                                                            \
     return MPI_SUCCESS;                                                                                                \
   }
