@@ -111,8 +111,7 @@ pub struct Run {
     pub heartbeat: Option<Duration>,
     /// Run an MPI program that does not know Mainstay, as N ranks on the processes of the launcher. Needs --space, the
     /// space that the ranks are saved to. Default: as many ranks as processes
-    #[arg(long = "virtual", value_name = "N", num_args = 0..=1, default_missing_value = "0", requires = "spaces",
-        value_parser = clap::value_parser!(u32).range(..=8192))]
+    #[arg(long = "virtual", value_name = "N", num_args = 0..=1, default_missing_value = "0", requires = "spaces")]
     pub virtual_ranks: Option<u32>,
     /// With --virtual: save the ranks after this time ("5m"), as the setting every_seconds
     #[arg(long, value_name = "TIME", requires = "virtual_ranks", value_parser = super::time)]
