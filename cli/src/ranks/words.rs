@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The library of the modules' object files. A program that passes a handle as class(*) needs it.
+pub const MODULES: &str = "mainstay_modules";
+
 /// What a call of the compiler makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Makes {
@@ -105,6 +108,9 @@ pub fn words(compiler: &[OsString], own: &[&str], arguments: &[OsString], folder
         words.push("-pie".into());
     }
     if makes != Makes::Object {
+        if let Some(modules) = &folders.modules {
+            words.extend([with("-L", modules), format!("-l{MODULES}").into()]);
+        }
         words.extend([with("-L", &folders.library), "-lmpi".into()]);
         // For libraries of the user's that were linked to libmpifort or libmpicxx.
         words.extend(["-Xlinker".into(), "-rpath-link".into(), "-Xlinker".into(), folders.library.clone().into()]);
@@ -115,13 +121,22 @@ pub fn words(compiler: &[OsString], own: &[&str], arguments: &[OsString], folder
 /// The folders that a compiler looks into.
 pub struct Folders {
     pub headers: Vec<PathBuf>,
+    /// That of the modules of Fortran, with the library of their object files.
+    pub modules: Option<PathBuf>,
     pub library: PathBuf,
 }
 
 impl Folders {
-    pub fn of(installed: &Installed, more: Vec<PathBuf>) -> Folders {
-        let headers = [installed.headers.clone()].into_iter().chain(more).collect();
-        Folders { headers, library: installed.libraries.join("mpich") }
+    pub fn of(installed: &Installed) -> Folders {
+        let library = installed.libraries.join("mpich");
+        Folders { headers: vec![installed.headers.clone()], modules: None, library }
+    }
+
+    /// With those for Fortran.
+    pub fn of_fortran(installed: &Installed, modules: Option<PathBuf>) -> Folders {
+        let folders = Folders::of(installed);
+        let headers = folders.headers.into_iter().chain([installed.share.clone()]).chain(modules.clone()).collect();
+        Folders { headers, modules, ..folders }
     }
 }
 
@@ -140,7 +155,7 @@ mod tests {
     }
 
     fn told(arguments: &str) -> String {
-        let folders = Folders { headers: vec!["/i".into()], library: "/l".into() };
+        let folders = Folders { headers: vec!["/i".into()], modules: None, library: "/l".into() };
         let words = words(&split("cc -m64"), &["-own"], &split(arguments), &folders);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }

@@ -82,6 +82,7 @@ impl<'a> Job<'a> {
         let mut turns = Turns::default();
         loop {
             let ran = turns.run(&mut self.ranks, &mut self.post, &mut self.trap)?;
+            self.tell_remarks();
             if let Some(code) = ran.aborted {
                 return Ok(Ended::Aborted(code));
             }
@@ -95,6 +96,13 @@ impl<'a> Job<'a> {
             }
             self.ask()?;
             turns.rest(ran.any || news, &self.ranks, self.post.processes())?;
+        }
+    }
+
+    /// Prints the remarks on the ranks' system calls at once: a rank may end because of a refused one.
+    fn tell_remarks(&mut self) {
+        for remark in self.ranks.iter_mut().flat_map(|rank| rank.system.remarks.drain(..)) {
+            eprintln!("mainstay: {remark}");
         }
     }
 
@@ -149,11 +157,6 @@ impl<'a> Job<'a> {
         if self.session.due_now()? {
             self.post.drain()?;
             self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program)?;
-            for rank in &mut self.ranks {
-                for remark in std::mem::take(&mut rank.system.remarks) {
-                    eprintln!("mainstay: {remark}");
-                }
-            }
         }
         Ok(())
     }
