@@ -200,6 +200,26 @@ def test_a_program_that_does_not_suit_is_refused_before_the_start(mpi, scratch):
     assert not (scratch / "space").exists()
 
 
+def test_a_thread_is_refused_by_its_message(scratch):
+    source = "#include <pthread.h>\nstatic void *f(void *x) { return x; }\n"
+    source += "int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) ? 9 : 0; }\n"
+    (scratch / "main.c").write_text(source)
+    assert compiled(["cc", "-fPIE", "-pie", "-pthread", "main.c", "-o", "main"], scratch) == (0, "", "")
+    status, output = run("--virtual", "--space", "space", "--", "./main", cwd=scratch)
+    assert status == 9 and "rank 0: it tried to start a thread" in output and "start 2" not in output, output
+
+
+def test_another_job_in_the_space_is_refused(mpi, scratch):
+    """The refusal comes from the host, after the start: it is not started again."""
+    go, words = scratch / "go", [build("c", mpi), STEPS, HOLD, scratch / "go"]
+    kill_held(scratch / "space", words, scratch, go)
+    for processes in (0, 2):
+        more = ("--virtual", RANKS + 1, "--space", scratch / "space", "--")
+        status, output = run(*more, *on(processes, words, mpi), cwd=scratch)
+        assert status == 2 and "go on with --virtual 4, or name another space" in output, output
+        assert "start 2" not in output, output
+
+
 def refused(scratch, mpi, program, why):
     for processes in (0, 2):
         status, output = run(*virtual("space"), *on(processes, [program], mpi), cwd=scratch)

@@ -1,4 +1,4 @@
-//! Programs whose ranks lie in slots: `mpicc`, `mpicxx`, `mpifort`, and the host for one process.
+//! Programs for ranks in slots: `mpicc`, `mpicxx`, `mpifort`, and the host for one process.
 
 use clap::Args;
 use std::{ffi::OsString, path::PathBuf};
@@ -47,7 +47,7 @@ pub struct Mpifort {
     pub arguments: Vec<OsString>,
 }
 
-/// Run all ranks of a program in this process: what `mainstay run --virtual` starts if there is no launcher
+/// Run all ranks of a program in this process. `mainstay run --virtual` starts this if there is no launcher
 #[derive(Debug, Args)]
 pub struct HostRanks {
     /// Number of ranks

@@ -2,7 +2,7 @@
 //! to another.
 
 use super::{cache, installed::Installed, words::MODULES};
-use crate::{exit::Failure, run::outside};
+use crate::{exit::Failure, outside};
 use mainstay_engine::printable_path;
 use std::{
     ffi::{OsStr, OsString},

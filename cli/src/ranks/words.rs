@@ -9,17 +9,16 @@ use std::{
 /// The library of the modules' object files. A program that passes a handle as class(*) needs it.
 pub const MODULES: &str = "mainstay_modules";
 
-/// What a call of the compiler makes.
+/// The result of a call of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Makes {
     /// No file, as with `--version`.
     Nothing,
-    /// No program: an object, an assembly, or a list of dependencies.
+    /// An object, an assembly, or a list of dependencies.
     Object,
     Library,
-    /// A program, or an object of several; the linker alone sees which.
     Program,
-    /// A program without dynamic libraries, or objects in one: the user's flags say all about it.
+    /// The user's flags say all about it: a static program, or several objects in one.
     Other,
 }
 
