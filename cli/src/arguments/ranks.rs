@@ -28,7 +28,12 @@ pub struct Mpicc {
 ///
 /// As `mainstay mpicc`, with c++, or the compiler in CXX.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  mainstay mpicxx -O2 -std=c++20 heat.cpp -o heat"
+)]
 pub struct Mpicxx {
     /// Options and files for the compiler; -show prints the command instead
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -40,7 +45,13 @@ pub struct Mpicxx {
 /// As `mainstay mpicc`, with gfortran, or the compiler in FC. There are mpif.h and the modules mpi and mpi_f08. The
 /// first call compiles the modules for this compiler, to a folder in ~/.cache/mainstay (XDG_CACHE_HOME).
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  mainstay mpifort -O2 heat.f90 -o heat
+  make FC=\"mainstay mpifort\""
+)]
 pub struct Mpifort {
     /// Options and files for the compiler; -show prints the command instead
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
