@@ -61,8 +61,8 @@ pub struct Mpifort {
 /// Run all ranks of a program in this process. `mainstay run --virtual` starts this if there is no launcher
 #[derive(Debug, Args)]
 pub struct HostRanks {
-    /// Number of ranks
-    #[arg(long = "virtual", value_name = "N", default_value_t = 1)]
+    /// Number of ranks; 0: as the job in the space has, or one
+    #[arg(long = "virtual", value_name = "N", default_value_t = 0)]
     pub ranks: usize,
     /// The space that the ranks are saved to
     #[arg(long, value_name = "SPACE")]

@@ -110,7 +110,7 @@ pub struct Run {
     #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]
     pub heartbeat: Option<Duration>,
     /// Run an MPI program that does not know Mainstay, as N ranks on the processes of the launcher. Needs --space, the
-    /// space that the ranks are saved to. Default: as many ranks as processes
+    /// space that the ranks are saved to. Without N: as many ranks as the job in the space has, or as processes
     #[arg(long = "virtual", value_name = "N", num_args = 0..=1, default_missing_value = "0", requires = "spaces")]
     pub virtual_ranks: Option<u32>,
     /// With --virtual: save the ranks after this time ("5m"), as the setting every_seconds

@@ -22,7 +22,7 @@ pub struct Hosted {
 pub struct Found {
     program: OsString,
     inspected: Inspected,
-    /// `None`: as many as the launcher starts processes.
+    /// `None`: as the job in the space has, or as many as processes.
     ranks: Option<u32>,
 }
 
@@ -40,9 +40,8 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     }
     let given = (ranks > 0).then_some(ranks);
     let processes = parts.map_or(Some(1), |parts| wanted.ranks.or(parts.processes));
-    let ranks = given.or(processes);
-    let inspected = inspect(program, ranks.unwrap_or(1) as usize).map_err(ranks::failure)?;
-    let found = Found { program: program[0].clone(), inspected, ranks };
+    let inspected = inspect(program, given.or(processes).unwrap_or(1) as usize).map_err(ranks::failure)?;
+    let found = Found { program: program[0].clone(), inspected, ranks: given };
     let mut words = wanted.command[..at].to_vec();
     if let Some(every) = wanted.every {
         // Not every launcher passes variables on to other machines.
@@ -68,7 +67,7 @@ impl Found {
             Abi::Standard => "built for the standard ABI of MPI 5",
             Abi::Unknown => "linked to no MPI",
         };
-        let ranks = self.ranks.map_or("as many ranks as processes".to_owned(), |ranks| count(ranks.into(), "rank"));
+        let ranks = self.ranks.map_or("a rank for each process".to_owned(), |ranks| count(ranks.into(), "rank"));
         let room = text::bytes(self.inspected.slot_bytes);
         say(&format!("{}: {abi}; {ranks} in slots of {room}", printable_path(Path::new(&self.program))));
     }
