@@ -174,6 +174,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 header: check-rust
 	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header
 	$(PYTHON) tools/fortran.py
+	$(PYTHON) tools/ranks_fortran.py
 
 # The guide's pages of all calls.
 api: python

@@ -115,11 +115,11 @@ def functions(table):
     """The functions of the headers that Fortran has, by name."""
     found = []
     for header in sorted((INCLUDE / "functions").glob("*.h")):
-        text = re.sub(r"/\*.*?\*/", " ", header.read_text(), flags=re.DOTALL)
-        for result, name, inner in re.findall(r"MAINSTAY_MPI\(([\w ]+), (\w+), \((.*?)\)\);", text, re.DOTALL):
+        text = " ".join(re.sub(r"/\*.*?\*/", " ", header.read_text(), flags=re.DOTALL).split())
+        for result, name, inner in re.findall(r"MAINSTAY_MPI\(([\w ]+), (\w+), \((.*?)\)\);", text):
             if fits(table["only_c"], name):
                 continue
-            parts = [] if inner.strip() == "void" else [" ".join(part.split()) for part in inner.split(",")]
+            parts = [] if inner == "void" else [part.strip() for part in inner.split(",")]
             parts = [part for part in parts if part != "..." and not is_dropped(table, name, part)]
             arguments = tuple(argument(table, name, part) for part in parts)
             found.append(Function(name, result, arguments, header.stem))
@@ -131,7 +131,7 @@ def constants():
     found = {}
     for name, text in re.findall(r"^#define (MPI_\w+) (.+)$", (INCLUDE / "mpi.h").read_text(), re.MULTILINE):
         cast = re.match(r"\(\((MPI_\w+)\)", text)
-        bare = re.sub(r"\(\w+\)(?=[-\dx])", "", text).strip("() ")
+        bare = re.sub(r"\(\w+\) ?(?=[-\d])", "", text).strip("() ").replace("- ", "-")
         if name.startswith("MPI_F_") or "*" in text:
             continue
         if bare in found:
@@ -179,7 +179,7 @@ def main(check):
         if not check:
             (WRITTEN / name).unlink()
     if check and stale:
-        print(f"not up to date, run tools/ranks_fortran.py: {', '.join(stale)}", file=sys.stderr)
+        print(f"not up to date, run `make header`: {', '.join(stale)}", file=sys.stderr)
         return 1
     return 0
 

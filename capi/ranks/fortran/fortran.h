@@ -4,6 +4,9 @@
  * Fortran is the same number as in C; a file alone has a number of its own. A status is an array of five integers with
  * the contents of MPI_Status.
  *
+ * These functions are a part of the rank's MPI library for MPICH's ABI. The program may ask for them by the name
+ * libmpifort.so.12: a symbolic link of that name to libmpi.so.12 is enough.
+ *
  * MPI_BOTTOM and its like are variables in common blocks. The program has blocks of the same names, so the program's
  * copies are in use: this library finds them through the dynamic linker, and must not be linked with -Bsymbolic. */
 #ifndef MAINSTAY_RANKS_FORTRAN_H

@@ -1,5 +1,5 @@
 /* MPI for programs whose ranks lie in slots, with the values of MPICH's ABI (libmpi.so.12).
- * Licence: MIT OR Apache-2.0. The values are those of MPICH; a program compiled with this header also runs with MPICH. */
+ * Licence: MIT OR Apache-2.0. A program that was compiled with this header also runs with MPICH. */
 #ifndef MPI_INCLUDED
 #define MPI_INCLUDED
 
@@ -269,7 +269,9 @@ typedef struct {
 #define MPI_SEEK_SET 600
 #define MPI_SEEK_CUR 602
 #define MPI_SEEK_END 604
+/* clang-format off */
 #define MPI_DISPLACEMENT_CURRENT ((MPI_Offset)-54278278)
+/* clang-format on */
 
 /* One-sided communication, for programs that name it. */
 #define MPI_LOCK_EXCLUSIVE 234
@@ -429,6 +431,11 @@ int MPIR_Dup_fn(MPI_Comm comm, int keyval, void *extra_state, void *attribute_va
 #define PMPI_Session_c2f(handle) ((MPI_Fint)(handle))
 #define PMPI_Session_f2c(handle) ((MPI_Session)(handle))
 #endif
+
+/* Names of the first MPI-IO. */
+#define MPIO_Request MPI_Request
+#define MPIO_Wait MPI_Wait
+#define MPIO_Test MPI_Test
 
 #if defined(__cplusplus)
 }

@@ -6,6 +6,7 @@ typedef void any_function(void);
 struct keyval {
   struct object object;
   bool of_type; /* of datatypes; else of communicators */
+  bool freed;   /* by the program; attributes may still hold it */
   any_function *copy, *delete;
   void *extra;
 };
@@ -73,21 +74,31 @@ int attributes_copy(struct attribute *from, struct attribute **to, uintptr_t han
   return MPI_SUCCESS;
 }
 
-int attributes_delete(struct attribute **list, uintptr_t handle) {
-  while (*list) {
-    struct attribute *first = *list;
-    int error = call_delete(first, handle);
-    if (error) return error;
-    *list = first->next;
-    keyval_release(first->keyval);
-    free(first);
-  }
-  return MPI_SUCCESS;
-}
-
 static struct attribute **find(struct attribute **list, const struct keyval *keyval) {
   while (*list && (*list)->keyval != keyval) list = &(*list)->next;
   return list;
+}
+
+/* Calls the delete function, then takes the attribute off the list. The function may delete or set other attributes. */
+static int remove_one(struct attribute **list, uintptr_t handle, struct attribute *attribute) {
+  struct keyval *keyval = object_hold(attribute->keyval);
+  int error = call_delete(attribute, handle);
+  struct attribute **link = find(list, keyval);
+  if (!error && *link == attribute) {
+    *link = attribute->next;
+    keyval_release(keyval);
+    free(attribute);
+  }
+  keyval_release(keyval);
+  return error;
+}
+
+int attributes_delete(struct attribute **list, uintptr_t handle) {
+  while (*list) {
+    int error = remove_one(list, handle, *list);
+    if (error) return error;
+  }
+  return MPI_SUCCESS;
 }
 
 static struct keyval *look_up(int key, bool of_type) {
@@ -115,18 +126,8 @@ static int set(struct attribute **list, uintptr_t handle, int key, bool of_type,
 
 static int delete(struct attribute **list, uintptr_t handle, int key, bool of_type) {
   struct keyval *keyval = look_up(key, of_type);
-  struct attribute **link, *attribute;
-  int error;
-  if (!keyval) return MPI_ERR_KEYVAL;
-  link = find(list, keyval);
-  attribute = *link;
-  if (!attribute) return MPI_ERR_KEYVAL;
-  error = call_delete(attribute, handle);
-  if (error) return error;
-  *link = attribute->next;
-  keyval_release(keyval);
-  free(attribute);
-  return MPI_SUCCESS;
+  struct attribute *attribute = keyval ? *find(list, keyval) : NULL;
+  return attribute ? remove_one(list, handle, attribute) : MPI_ERR_KEYVAL;
 }
 
 static int get(struct attribute **list, int key, bool of_type, void *value, int *flag) {
@@ -143,14 +144,23 @@ static int get(struct attribute **list, int key, bool of_type, void *value, int 
 static int *predefined(int key) {
   static int tag_ub = INT32_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum, universe;
   switch (key) {
-  case MPI_TAG_UB: return &tag_ub;
-  case MPI_HOST: return &host;
-  case MPI_IO: return &io;
-  case MPI_WTIME_IS_GLOBAL: return &wtime_is_global;
-  case MPI_APPNUM: return &appnum;
-  case MPI_LASTUSEDCODE: return &last_used_code;
-  case MPI_UNIVERSE_SIZE: universe = rank_info.ranks; return &universe;
-  default: return NULL;
+  case MPI_TAG_UB:
+    return &tag_ub;
+  case MPI_HOST:
+    return &host;
+  case MPI_IO:
+    return &io;
+  case MPI_WTIME_IS_GLOBAL:
+    return &wtime_is_global;
+  case MPI_APPNUM:
+    return &appnum;
+  case MPI_LASTUSEDCODE:
+    return &last_used_code;
+  case MPI_UNIVERSE_SIZE:
+    universe = rank_info.ranks;
+    return &universe;
+  default:
+    return NULL;
   }
 }
 
@@ -167,7 +177,10 @@ static int create(any_function *copy, any_function *delete, int *key, void *extr
 static int free_key(int *key, bool of_type) {
   struct keyval *keyval = look_up(*key, of_type);
   if (!keyval) return MPI_ERR_KEYVAL;
-  keyval_release(keyval);
+  if (!keyval->freed) {
+    keyval->freed = true;
+    keyval_release(keyval);
+  }
   *key = MPI_KEYVAL_INVALID;
   return MPI_SUCCESS;
 }

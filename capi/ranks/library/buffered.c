@@ -6,9 +6,11 @@ struct copy {
   struct mainstay_message message;
   struct copy *next;
   size_t bytes;
+  uint64_t number;
 };
 
 static struct copy *copies;
+static uint64_t number; /* of the last send */
 static void *attached;
 static MPI_Count attached_bytes;
 static MPI_Count used_bytes; /* of sends under way, with MPI_BSEND_OVERHEAD each */
@@ -36,6 +38,7 @@ int send_buffered(struct comm *comm, int peer, int tag, const void *data, MPI_Co
   if (!is_attached || used_bytes + (MPI_Count)bytes + MPI_BSEND_OVERHEAD > attached_bytes) return MPI_ERR_BUFFER;
   copy = take_memory(sizeof *copy + bytes);
   copy->bytes = bytes;
+  copy->number = ++number;
   copy->next = copies;
   copies = copy;
   used_bytes += (MPI_Count)bytes + MPI_BSEND_OVERHEAD;
@@ -88,8 +91,18 @@ MPI(Buffer_flush)(void) {
   return MPI_SUCCESS;
 }
 
+/* Done once all sends up to the one whose number is the state are done. */
+static bool flush_step(struct request *request) {
+  free_done();
+  for (struct copy *copy = copies; copy; copy = copy->next)
+    if (copy->number <= (uint64_t)(uintptr_t)request->work->state) return false;
+  return true;
+}
+
 MPI(Buffer_iflush)(MPI_Request *request) {
-  finish_buffered();
-  *request = request_handle(request_finished(0));
+  struct work work = {.step = flush_step, .state = (void *)(uintptr_t)number};
+  struct request *new = request_collective(NULL, &work, false);
+  request_start(new);
+  *request = request_handle(new);
   return MPI_SUCCESS;
 }

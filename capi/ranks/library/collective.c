@@ -73,6 +73,8 @@ static int gather(const struct call *call, const void *from, MPI_Count count, MP
   struct schedule *schedule = schedule_new(comm);
   if (comm->remote)
     build_gather_between(schedule, comm, root, mine, &layout);
+  else if (!listed)
+    build_gather_even(schedule, comm, root, mine, &layout);
   else
     build_gather(schedule, comm, root, mine, &layout);
   return call_finish(call, schedule, comm);
@@ -90,6 +92,8 @@ static int scatter(const struct call *call, struct layout layout, bool listed, v
   struct schedule *schedule = schedule_new(comm);
   if (comm->remote)
     build_scatter_between(schedule, comm, root, &layout, mine);
+  else if (!listed)
+    build_scatter_even(schedule, comm, root, &layout, mine);
   else
     build_scatter(schedule, comm, root, &layout, mine);
   return call_finish(call, schedule, comm);

@@ -4,6 +4,9 @@
 enum {
   /* From so many bytes in all, an all-gather goes round a ring: rank 0 does not carry all of them. */
   RING_BYTES_MIN = 256 << 10,
+  /* Parts of at most so many bytes, of at least so many ranks, are gathered and scattered along a tree. */
+  TREE_BYTES_MAX = 1024,
+  TREE_RANKS_MIN = 8,
 };
 
 MPI_Count layout_count(const struct layout *layout, int part) {
@@ -58,6 +61,96 @@ void build_scatter(struct schedule *schedule, struct comm *comm, int root, const
   }
 }
 
+/* A rank's place in a tree, and the ranks below it: `parts` ranks from `place` on, itself included. */
+struct branch {
+  int place, span, parts;
+};
+
+/* Places count from the root on. The parent of a place lies `span` before it. */
+static struct branch branch_of(const struct comm *comm, int root) {
+  int size = comm_size(comm), place = (comm_rank(comm) - root + size) % size, span = 1;
+  while (span < size && !(place & span)) span *= 2;
+  return (struct branch){place, span, span < size - place ? span : size - place};
+}
+
+static int rank_at(const struct comm *comm, int root, int place) { return (place + root) % comm_size(comm); }
+
+/* The packed parts of the branch that lies `offset` below. */
+static struct block branch_block(char *packed, size_t bytes, struct branch branch, int offset) {
+  int parts = offset < branch.parts - offset ? offset : branch.parts - offset;
+  return block_bytes(packed + (size_t)offset * bytes, (size_t)parts * bytes);
+}
+
+static void gather_tree(struct schedule *schedule, struct comm *comm, int root, struct block mine,
+                        const struct layout *layout, size_t bytes) {
+  struct branch branch = branch_of(comm, root);
+  int parent = rank_at(comm, root, branch.place - branch.span);
+  if (branch.parts == 1) {
+    schedule_send(schedule, comm, parent, mine);
+    return;
+  }
+  char *packed = schedule_memory(schedule, (size_t)branch.parts * bytes);
+  for (int offset = 1; offset < branch.parts; offset *= 2)
+    schedule_receive(schedule, comm, rank_at(comm, root, branch.place + offset),
+                     branch_block(packed, bytes, branch, offset));
+  if (branch.place > 0) schedule_copy(schedule, mine, block_bytes(packed, bytes));
+  schedule_fence(schedule);
+  if (branch.place > 0) {
+    schedule_send(schedule, comm, parent, block_bytes(packed, (size_t)branch.parts * bytes));
+    return;
+  }
+  if (mine.type) schedule_copy(schedule, mine, layout_block(layout, root));
+  for (int place = 1; place < branch.parts; place++)
+    schedule_copy(schedule, block_bytes(packed + (size_t)place * bytes, bytes),
+                  layout_block(layout, rank_at(comm, root, place)));
+}
+
+static void scatter_tree(struct schedule *schedule, struct comm *comm, int root, const struct layout *layout,
+                         struct block mine, size_t bytes) {
+  struct branch branch = branch_of(comm, root);
+  int parent = rank_at(comm, root, branch.place - branch.span);
+  if (branch.parts == 1) {
+    schedule_receive(schedule, comm, parent, mine);
+    return;
+  }
+  char *packed = schedule_memory(schedule, (size_t)branch.parts * bytes);
+  if (branch.place > 0) schedule_receive(schedule, comm, parent, block_bytes(packed, (size_t)branch.parts * bytes));
+  for (int place = 1; place < branch.parts && branch.place == 0; place++)
+    schedule_copy(schedule, layout_block(layout, rank_at(comm, root, place)),
+                  block_bytes(packed + (size_t)place * bytes, bytes));
+  schedule_fence(schedule);
+  for (int offset = branch.span / 2; offset > 0; offset /= 2)
+    if (offset < branch.parts)
+      schedule_send(schedule, comm, rank_at(comm, root, branch.place + offset),
+                    branch_block(packed, bytes, branch, offset));
+  if (mine.type)
+    schedule_copy(schedule, branch.place > 0 ? block_bytes(packed, bytes) : layout_block(layout, root), mine);
+}
+
+/* All ranks decide alike, as they agree on the bytes of a part. */
+static bool use_tree(const struct comm *comm, struct block mine, const struct layout *layout, size_t *bytes) {
+  *bytes = mine.type ? block_size(mine) : data_bytes(layout->count, layout->type);
+  return *bytes <= TREE_BYTES_MAX && comm_size(comm) >= TREE_RANKS_MIN;
+}
+
+void build_gather_even(struct schedule *schedule, struct comm *comm, int root, struct block mine,
+                       const struct layout *layout) {
+  size_t bytes;
+  if (use_tree(comm, mine, layout, &bytes))
+    gather_tree(schedule, comm, root, mine, layout, bytes);
+  else
+    build_gather(schedule, comm, root, mine, layout);
+}
+
+void build_scatter_even(struct schedule *schedule, struct comm *comm, int root, const struct layout *layout,
+                        struct block mine) {
+  size_t bytes;
+  if (use_tree(comm, mine, layout, &bytes))
+    scatter_tree(schedule, comm, root, layout, mine, bytes);
+  else
+    build_scatter(schedule, comm, root, layout, mine);
+}
+
 static void allgather_ring(struct schedule *schedule, struct comm *comm, const struct layout *layout) {
   int rank = comm_rank(comm), size = comm_size(comm);
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
@@ -106,10 +199,7 @@ void build_allgather(struct schedule *schedule, struct comm *comm, struct block 
     if (!in_place) schedule_copy(schedule, mine, own);
     allgather_ring(schedule, comm, layout);
   } else if (joined) {
-    if (rank != 0)
-      schedule_send(schedule, comm, 0, mine);
-    else
-      build_gather(schedule, comm, 0, in_place ? (struct block){0} : mine, layout);
+    build_gather_even(schedule, comm, 0, in_place && rank == 0 ? (struct block){0} : mine, layout);
     schedule_fence(schedule);
     build_bcast(schedule, comm, 0, block_bytes(layout->data, bytes));
   } else {

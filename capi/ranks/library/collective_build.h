@@ -42,6 +42,11 @@ void build_gather(struct schedule *schedule, struct comm *comm, int root, struct
                   const struct layout *layout);
 void build_scatter(struct schedule *schedule, struct comm *comm, int root, const struct layout *layout,
                    struct block mine);
+/* The same for parts of one count. Small parts of many ranks go along a tree. */
+void build_gather_even(struct schedule *schedule, struct comm *comm, int root, struct block mine,
+                       const struct layout *layout);
+void build_scatter_even(struct schedule *schedule, struct comm *comm, int root, const struct layout *layout,
+                        struct block mine);
 void build_allgather(struct schedule *schedule, struct comm *comm, struct block mine, const struct layout *layout);
 /* `from` may be NULL: MPI_IN_PLACE. */
 void build_alltoall(struct schedule *schedule, struct comm *comm, const struct layout *from, const struct layout *to);

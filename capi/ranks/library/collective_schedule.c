@@ -228,7 +228,7 @@ static void start_step(struct schedule *schedule, struct step *step) {
   }
 }
 
-/* True if the step is done. Takes in what a message brought. */
+/* True if the step is done. Unpacks the bytes of a message that has arrived. */
 static bool end_step(struct schedule *schedule, struct step *step) {
   if (step->kind > STEP_RECEIVE) return true;
   if (!step->message.done) return false;

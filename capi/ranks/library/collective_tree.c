@@ -5,6 +5,13 @@
 #include "collective_build.h"
 #include "operation.h"
 
+enum {
+  /* From so many bytes on, an all-reduce of 2^k ranks halves the data in each round. */
+  HALVING_BYTES_MIN = 64 << 10,
+  HALVING_RANKS_MIN = 4,
+  ROUNDS_MAX = 32,
+};
+
 void build_barrier(struct schedule *schedule, struct comm *comm) {
   int rank = comm_rank(comm), size = comm_size(comm), mask = 1;
   struct block nothing = block_bytes(NULL, 0);
@@ -98,8 +105,61 @@ void build_reduce(struct schedule *schedule, struct comm *comm, int root, struct
   }
 }
 
+/* Elements `first` to `end` of a block. */
+static struct block block_part(struct block block, MPI_Count first, MPI_Count end) {
+  return (struct block){(char *)block.data + first * block.type->extent, end - first, block.type};
+}
+
+static bool use_halving(const struct comm *comm, const struct operation *operation, struct block from) {
+  int size = comm_size(comm);
+  return size >= HALVING_RANKS_MIN && (size & (size - 1)) == 0 && operation->commutes && is_dense(from.type) &&
+         block_size(from) >= HALVING_BYTES_MIN && from.count >= size;
+}
+
+/* In round k, ranks that differ in bit k exchange halves of their elements, and each combines one half. This is the
+ * tree of `combine` for each element. Then the results go back the same way. */
+static void allreduce_halving(struct schedule *schedule, struct comm *comm, struct operation *operation,
+                              struct block from, struct block to) {
+  MPI_Count firsts[ROUNDS_MAX], ends[ROUNDS_MAX], first = 0, end = from.count;
+  int rank = comm_rank(comm), size = comm_size(comm), round = 0;
+  bool in_place = from.data == to.data;
+  struct block spare = schedule_room(schedule, block_part(from, 0, in_place ? end - end / 2 : end - end / 4 * 3));
+  for (int mask = 1; mask < size; mask *= 2, round++) {
+    MPI_Count middle = first + (end - first) / 2;
+    bool upper = rank & mask;
+    struct block own = round == 0 ? from : to;
+    firsts[round] = first;
+    ends[round] = end;
+    schedule_fence(schedule);
+    schedule_send(schedule, comm, rank ^ mask, upper ? block_part(own, first, middle) : block_part(own, middle, end));
+    if (upper)
+      first = middle;
+    else
+      end = middle;
+    struct block kept = block_part(to, first, end);
+    bool direct = round == 0 && !in_place;
+    struct block arrived = direct ? kept : block_part(spare, 0, end - first);
+    schedule_receive(schedule, comm, rank ^ mask, arrived);
+    schedule_fence(schedule);
+    schedule_reduce(schedule, operation, direct ? block_part(from, first, end) : arrived, kept);
+  }
+  while (round-- > 0) {
+    int peer = rank ^ 1 << round;
+    schedule_fence(schedule);
+    schedule_send(schedule, comm, peer, block_part(to, first, end));
+    schedule_receive(schedule, comm, peer,
+                     first == firsts[round] ? block_part(to, end, ends[round]) : block_part(to, firsts[round], first));
+    first = firsts[round];
+    end = ends[round];
+  }
+}
+
 void build_allreduce(struct schedule *schedule, struct comm *comm, struct operation *operation, struct block from,
                      struct block to) {
+  if (use_halving(comm, operation, from)) {
+    allreduce_halving(schedule, comm, operation, from, to);
+    return;
+  }
   struct block result = combine(schedule, comm, operation, from, to);
   if (comm_rank(comm) == 0 && result.data != to.data) schedule_copy(schedule, result, to);
   schedule_fence(schedule);

@@ -234,7 +234,7 @@ struct comm *comm_split_by(struct comm *comm, int color, int key) {
 MPI(Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm *newcomm) {
   struct comm *old = comm_of(comm);
   if (!old) return fail(NULL, MPI_ERR_COMM);
-  if (!newcomm || (color < 0 && color != MPI_UNDEFINED)) return fail(old, MPI_ERR_ARG);
+  if (!newcomm) return fail(old, MPI_ERR_ARG);
   struct comm *part = comm_split_by(old, color, key);
   *newcomm = part ? comm_handle(part) : MPI_COMM_NULL;
   return MPI_SUCCESS;

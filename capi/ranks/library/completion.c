@@ -27,7 +27,7 @@ MPI(Wait)(MPI_Request *request, MPI_Status *status) {
   struct request *of;
   if (look_up(*request, &of)) return fail(NULL, MPI_ERR_REQUEST);
   if (!of) {
-    set_status(status, &empty_outcome);
+    set_empty_status(status);
     return MPI_SUCCESS;
   }
   while (!request_done(of)) wait_event();
@@ -39,7 +39,7 @@ MPI(Test)(MPI_Request *request, int *flag, MPI_Status *status) {
   if (look_up(*request, &of)) return fail(NULL, MPI_ERR_REQUEST);
   *flag = 1;
   if (!of) {
-    set_status(status, &empty_outcome);
+    set_empty_status(status);
     return MPI_SUCCESS;
   }
   if (!request_done(of)) let_others_run();
@@ -66,8 +66,7 @@ static int complete_all(int count, MPI_Request requests[], MPI_Status statuses[]
     struct comm *comm;
     int error;
     if (!of) {
-      set_status(status, &empty_outcome);
-      if (result && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;
+      set_empty_status(status);
       continue;
     }
     comm = object_hold(of->comm);
@@ -140,7 +139,7 @@ MPI(Waitany)(int count, MPI_Request array_of_requests[], int *index, MPI_Status 
   while ((place = first_done(count, array_of_requests)) == NONE_DONE) wait_event();
   if (place == NONE_ACTIVE) {
     *index = MPI_UNDEFINED;
-    set_status(status, &empty_outcome);
+    set_empty_status(status);
     return MPI_SUCCESS;
   }
   *index = place;
@@ -157,7 +156,7 @@ MPI(Testany)(int count, MPI_Request array_of_requests[], int *index, int *flag, 
   }
   *flag = place != NONE_DONE;
   *index = place < 0 ? MPI_UNDEFINED : place;
-  if (place == NONE_ACTIVE) set_status(status, &empty_outcome);
+  if (place == NONE_ACTIVE) set_empty_status(status);
   if (place < 0) return MPI_SUCCESS;
   END(request_of(array_of_requests[place]), &array_of_requests[place], status);
 }

@@ -12,21 +12,31 @@ static struct errhandler *default_handler;
 
 int class_of_errno(int number) {
   switch (number) {
-  case ENOENT: return MPI_ERR_NO_SUCH_FILE;
+  case ENOENT:
+    return MPI_ERR_NO_SUCH_FILE;
   case EACCES:
-  case EPERM: return MPI_ERR_ACCESS;
-  case EROFS: return MPI_ERR_READ_ONLY;
-  case EEXIST: return MPI_ERR_FILE_EXISTS;
-  case ENOSPC: return MPI_ERR_NO_SPACE;
-  case EDQUOT: return MPI_ERR_QUOTA;
+  case EPERM:
+    return MPI_ERR_ACCESS;
+  case EROFS:
+    return MPI_ERR_READ_ONLY;
+  case EEXIST:
+    return MPI_ERR_FILE_EXISTS;
+  case ENOSPC:
+    return MPI_ERR_NO_SPACE;
+  case EDQUOT:
+    return MPI_ERR_QUOTA;
   case EBUSY:
-  case ETXTBSY: return MPI_ERR_FILE_IN_USE;
+  case ETXTBSY:
+    return MPI_ERR_FILE_IN_USE;
   case EISDIR:
   case ENOTDIR:
   case ELOOP:
-  case ENAMETOOLONG: return MPI_ERR_BAD_FILE;
-  case ENOMEM: return MPI_ERR_NO_MEM;
-  default: return MPI_ERR_IO;
+  case ENAMETOOLONG:
+    return MPI_ERR_BAD_FILE;
+  case ENOMEM:
+    return MPI_ERR_NO_MEM;
+  default:
+    return MPI_ERR_IO;
   }
 }
 
@@ -235,7 +245,7 @@ MPI(File_get_info)(MPI_File fh, MPI_Info *info_used) {
 }
 
 #define TYPE_EXTENT(name, number)                                                                                      \
-  MPI(name)(MPI_File fh, MPI_Datatype datatype, number *extent) {                                                      \
+  MPI(name)(MPI_File fh, MPI_Datatype datatype, number * extent) {                                                     \
     struct file *file = file_of(fh);                                                                                   \
     if (!file) return fail_file(NULL, MPI_ERR_FILE);                                                                   \
     if (!type_of(datatype)) return fail_file(file, MPI_ERR_TYPE);                                                      \

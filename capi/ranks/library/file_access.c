@@ -1,4 +1,4 @@
-/* Reads and writes of files: each rank does its own, and collective ones are independent. Licence: MIT OR Apache-2.0. */
+/* Reads and writes of files: each rank does its own, collective ones too. Licence: MIT OR Apache-2.0. */
 #include "file.h"
 
 #include <errno.h>
@@ -76,8 +76,8 @@ static int transfer(const struct access *access, struct outcome *outcome) {
   outcome->bytes = move_runs(access, bytes, length, &error);
   if (copy && !access->writing) {
     if (external)
-      external_convert(access->data, outcome->bytes / (access->type->size ? access->type->size : 1), access->type,
-                       copy, false);
+      external_convert(access->data, outcome->bytes / (access->type->size ? access->type->size : 1), access->type, copy,
+                       false);
     else
       unpack_bytes(copy, (size_t)outcome->bytes, access->data, access->count, access->type);
   }
@@ -92,8 +92,8 @@ struct place {
   bool is_explicit;
 };
 
-static int access_file(MPI_File fh, struct place place, void *data, MPI_Count count,
-                       MPI_Datatype datatype, bool writing, struct outcome *outcome) {
+static int access_file(MPI_File fh, struct place place, void *data, MPI_Count count, MPI_Datatype datatype,
+                       bool writing, struct outcome *outcome) {
   struct access access = {.file = file_of(fh), .data = data, .count = count, .type = type_of(datatype)};
   int error;
   if (!access.file) return MPI_ERR_FILE;
@@ -105,8 +105,7 @@ static int access_file(MPI_File fh, struct place place, void *data, MPI_Count co
 }
 
 /* A split collective: the transfer happens at its begin. */
-static int begin(MPI_File fh, struct place place, void *data, MPI_Count count,
-                 MPI_Datatype datatype, bool writing) {
+static int begin(MPI_File fh, struct place place, void *data, MPI_Count count, MPI_Datatype datatype, bool writing) {
   struct file *file = file_of(fh);
   struct outcome outcome;
   int error;
@@ -133,7 +132,7 @@ static int end(MPI_File fh, MPI_Status *status) {
 
 /* The functions of one kind of access; `where` is HERE or AT, `place` the offset and whether there is one. */
 #define ACCESS(name, number, where, place, data, writing)                                                              \
-  MPI(File_##name)(where(data, number), MPI_Status *status) {                                                          \
+  MPI(File_##name)(where(data, number), MPI_Status * status) {                                                         \
     struct outcome outcome;                                                                                            \
     int error = access_file(fh, place, (void *)(uintptr_t)buf, count, datatype, writing, &outcome);                    \
     if (error) return fail_file(file_of(fh), error);                                                                   \
@@ -141,7 +140,7 @@ static int end(MPI_File fh, MPI_Status *status) {
     return MPI_SUCCESS;                                                                                                \
   }
 #define IMMEDIATE(name, number, where, place, data, writing)                                                           \
-  MPI(File_##name)(where(data, number), MPI_Request *request) {                                                        \
+  MPI(File_##name)(where(data, number), MPI_Request * request) {                                                       \
     struct outcome outcome;                                                                                            \
     int error = access_file(fh, place, (void *)(uintptr_t)buf, count, datatype, writing, &outcome);                    \
     if (error) return fail_file(file_of(fh), error);                                                                   \
@@ -153,7 +152,7 @@ static int end(MPI_File fh, MPI_Status *status) {
     return fail_file(file_of(fh), begin(fh, place, (void *)(uintptr_t)buf, count, datatype, writing));                 \
   }
 #define END(name, data)                                                                                                \
-  MPI(File_##name)(MPI_File fh, data *buf, MPI_Status *status) {                                                       \
+  MPI(File_##name)(MPI_File fh, data * buf, MPI_Status * status) {                                                     \
     (void)buf;                                                                                                         \
     return fail_file(file_of(fh), end(fh, status));                                                                    \
   }

@@ -17,7 +17,8 @@ static void add_run(struct view *view, MPI_Count *room, MPI_Aint offset, MPI_Cou
   view->runs[view->run_count++] = (struct run){offset, bytes, last ? last->before + last->bytes : 0};
 }
 
-static void add_runs(struct view *view, MPI_Count *room, const struct datatype *type, MPI_Aint offset, MPI_Count count) {
+static void add_runs(struct view *view, MPI_Count *room, const struct datatype *type, MPI_Aint offset,
+                     MPI_Count count) {
   if (type->dense) {
     add_run(view, room, offset, count * type->size);
     return;
@@ -92,6 +93,22 @@ MPI_Offset view_bytes_before(const struct view *view, MPI_Offset end) {
   return found;
 }
 
+/* The offsets of a view's types must not decrease, and none may lie before the view. Bytes that occur twice can be read
+ * but not written. */
+static int check_offsets(const struct datatype *type, bool writable) {
+  struct view view = {.run_count = 0};
+  MPI_Count room = 0;
+  int error = MPI_SUCCESS;
+  add_runs(&view, &room, type, 0, 1);
+  for (MPI_Count i = 0; i < view.run_count && !error; i++) {
+    const struct run *run = &view.runs[i], *last = run - 1;
+    if (run->offset < 0) error = MPI_ERR_IO;
+    if (i && run->offset < (writable ? last->offset + last->bytes : last->offset)) error = MPI_ERR_IO;
+  }
+  free(view.runs);
+  return error;
+}
+
 static int check_view(struct file *file, MPI_Offset displacement, struct datatype *etype, struct datatype *filetype,
                       const char *representation) {
   if (!etype || !filetype || check_buffer(0, etype) || check_buffer(0, filetype)) return MPI_ERR_TYPE;
@@ -99,7 +116,9 @@ static int check_view(struct file *file, MPI_Offset displacement, struct datatyp
   if (etype->size == 0 || filetype->size == 0 || filetype->size % etype->size) return MPI_ERR_ARG;
   if (strcmp(representation, "native") && strcmp(representation, "internal") && strcmp(representation, "external32"))
     return MPI_ERR_UNSUPPORTED_DATAREP;
-  return MPI_SUCCESS;
+  if (etype->dense && filetype->dense) return MPI_SUCCESS;
+  if (check_offsets(etype, !(file->mode & MPI_MODE_RDONLY))) return MPI_ERR_IO;
+  return check_offsets(filetype, !(file->mode & MPI_MODE_RDONLY));
 }
 
 MPI(File_set_view)(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep,

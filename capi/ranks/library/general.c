@@ -48,18 +48,20 @@ MPI(Grequest_complete)(MPI_Request request) {
 
 /* The status that MPI_Wait would give. A receive's bytes are unpacked at its completion only. */
 static void look_at(struct request *request, MPI_Status *status) {
-  struct outcome outcome = empty_outcome;
-  if (request && request->active && request->kind == REQUEST_GENERAL) {
+  struct outcome outcome;
+  if (!request || !request->active) {
+    set_empty_status(status);
+    return;
+  }
+  if (request->kind == REQUEST_GENERAL) {
     general_complete(request, status);
     return;
   }
-  if (request && request->active) {
-    outcome = request->outcome;
-    if (request->kind == REQUEST_RECEIVE && request->peer == MPI_PROC_NULL) outcome = no_peer_outcome;
-    if (request->kind == REQUEST_RECEIVE && request->peer != MPI_PROC_NULL) {
-      if (!request->cancelled) outcome = message_outcome(request->comm, &request->message);
-      outcome.cancelled = request->cancelled;
-    }
+  outcome = request->outcome;
+  if (request->kind == REQUEST_RECEIVE && request->peer == MPI_PROC_NULL) outcome = no_peer_outcome;
+  if (request->kind == REQUEST_RECEIVE && request->peer != MPI_PROC_NULL) {
+    if (!request->cancelled) outcome = message_outcome(request->comm, &request->message);
+    outcome.cancelled = request->cancelled;
   }
   set_status(status, &outcome);
 }
@@ -77,17 +79,17 @@ MPI(Request_get_status_all)(int count, const MPI_Request array_of_requests[], in
                             MPI_Status array_of_statuses[]) {
   *flag = 1;
   for (int i = 0; i < count && *flag; i++) {
-    int error = PMPI_Request_get_status(array_of_requests[i], flag,
-                                        array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE
-                                                                                 : &array_of_statuses[i]);
+    int error =
+        PMPI_Request_get_status(array_of_requests[i], flag,
+                                array_of_statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &array_of_statuses[i]);
     if (error) return error;
   }
   return MPI_SUCCESS;
 }
 
 /* Done requests among those that are active. */
-MPI(Request_get_status_some)(int incount, const MPI_Request array_of_requests[], int *outcount,
-                             int array_of_indices[], MPI_Status array_of_statuses[]) {
+MPI(Request_get_status_some)(int incount, const MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
+                             MPI_Status array_of_statuses[]) {
   bool any_active = false;
   int found = 0;
   for (int round = 0; round < 2 && !found; round++) {
@@ -125,6 +127,6 @@ MPI(Request_get_status_any)(int count, const MPI_Request array_of_requests[], in
   }
   *index = MPI_UNDEFINED;
   *flag = !any_active;
-  if (*flag) set_status(status, &empty_outcome);
+  if (*flag) set_empty_status(status);
   return MPI_SUCCESS;
 }

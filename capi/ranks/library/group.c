@@ -134,8 +134,7 @@ static int choose_ranges(MPI_Group group, int n, int ranges[][3], bool named, MP
   for (int i = 0; i < n; i++) {
     long length = range_length(ranges[i]);
     if (length < 0) return MPI_ERR_ARG;
-    if (ranges[i][0] < 0 || ranges[i][0] >= old->size) return MPI_ERR_RANK;
-    if (length > old->size) return MPI_ERR_RANK;
+    if (ranges[i][0] < 0 || ranges[i][0] >= old->size || length > old->size) return MPI_ERR_ARG;
     count += (size_t)length;
   }
   if (count > (size_t)old->size) return MPI_ERR_RANK; /* some rank stands twice */

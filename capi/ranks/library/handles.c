@@ -65,13 +65,20 @@ static int predefined_place(enum kind kind, uintptr_t handle) {
   case KIND_TYPE:
     if ((value & 0xff000000u) == 0x4c000000u) return (int)(value & 0xff);
     return (value & 0xfffffff8u) == 0x8c000000u ? 0x100 + (int)(value & 7) : -1;
-  case KIND_COMM: return (value & 0xfffffffeu) == 0x44000000u ? 0x110 + (int)(value & 1) : -1;
-  case KIND_GROUP: return value == 0x48000000u ? 0x112 : -1;
-  case KIND_ERRHANDLER: return (value & 0xfffffffcu) == 0x54000000u ? 0x114 + (int)(value & 3) : -1;
-  case KIND_INFO: return value == 0x5c000001u ? 0x118 : -1;
-  case KIND_OPERATION: return (value & 0xfffffff0u) == 0x58000000u ? 0x120 + (int)(value & 15) : -1;
-  case KIND_MESSAGE: return value == 0x6c000000u ? 0x119 : -1;
-  default: return -1;
+  case KIND_COMM:
+    return (value & 0xfffffffeu) == 0x44000000u ? 0x110 + (int)(value & 1) : -1;
+  case KIND_GROUP:
+    return value == 0x48000000u ? 0x112 : -1;
+  case KIND_ERRHANDLER:
+    return (value & 0xfffffffcu) == 0x54000000u ? 0x114 + (int)(value & 3) : -1;
+  case KIND_INFO:
+    return value == 0x5c000001u ? 0x118 : -1;
+  case KIND_OPERATION:
+    return (value & 0xfffffff0u) == 0x58000000u ? 0x120 + (int)(value & 15) : -1;
+  case KIND_MESSAGE:
+    return value == 0x6c000000u ? 0x119 : -1;
+  default:
+    return -1;
   }
 }
 
@@ -119,7 +126,8 @@ LOOK_UP(errhandler, KIND_ERRHANDLER, errhandler, MPI_Errhandler)
 /* A file's handle is a pointer in both ABIs. */
 struct file *file_of(MPI_File handle) {
   struct object *object = (struct object *)handle;
-  if ((uintptr_t)handle < 0x1000 || object->kind != KIND_FILE || object_at(KIND_FILE, object->id) != object) return NULL;
+  if ((uintptr_t)handle < 0x1000 || object->kind != KIND_FILE || object_at(KIND_FILE, object->id) != object)
+    return NULL;
   return (struct file *)handle;
 }
 

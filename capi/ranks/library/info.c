@@ -67,7 +67,9 @@ static void set_number(struct info *info, const char *key, int number) {
   set(info, key, text);
 }
 
+/* A program may ask before MPI_Init. */
 static void fill_environment(struct info *info, const char *command) {
+  ask_host();
   if (command) set(info, "command", command);
   set_number(info, "maxprocs", rank_info.ranks);
   set(info, "host", rank_info.node_name);
@@ -75,8 +77,7 @@ static void fill_environment(struct info *info, const char *command) {
 }
 
 void info_start(void) {
-  fill_environment(object_predefined(KIND_INFO, sizeof(struct info), (uintptr_t)MPI_INFO_ENV),
-                   program_invocation_name);
+  fill_environment(object_predefined(KIND_INFO, sizeof(struct info), (uintptr_t)MPI_INFO_ENV), program_invocation_name);
 }
 
 static int check_key(const char *key) {

@@ -3,9 +3,9 @@
  * The library lies in the rank's slot, and all its state with it. It is compiled twice: for MPICH's ABI, and with
  * MAINSTAY_ABI_STANDARD for the standard ABI of MPI 5. Only handles.h, handles.c and status.c know the difference.
  *
- * A function of MPI is written as `MPI(Send)(arguments) { ... }`: this defines PMPI_Send, and MPI_Send as its weak twin.
- * Such a function looks up its handles (`comm_of`), checks its arguments, and reports errors by
- * `return fail(comm, MPI_ERR_...)`. Functions of this file return MPI_SUCCESS or a class of errors, and report nothing. */
+ * A function of MPI is written as `MPI(Send)(arguments) { ... }`: this defines PMPI_Send, and MPI_Send as its weak
+ * twin. Such a function looks up its handles (`comm_of`), checks its arguments, and reports errors by `return
+ * fail(comm, MPI_ERR_...)`. Functions of this file return MPI_SUCCESS or a class of errors, and report nothing. */
 #ifndef MAINSTAY_INTERNAL_H
 #define MAINSTAY_INTERNAL_H
 
@@ -79,7 +79,8 @@ struct comm {
   char name[MPI_MAX_OBJECT_NAME];
 };
 
-/* A piece of a datatype: `repeats` blocks of `length` elements of `of`, one block each `stride` bytes, from `offset`. */
+/* A piece of a datatype: `repeats` blocks of `length` elements of `of`, one block each `stride` bytes, from `offset`.
+ */
 struct part {
   MPI_Aint offset;
   MPI_Count repeats;
@@ -130,8 +131,8 @@ enum basic {
   BASIC_LONG_DOUBLE_COMPLEX,
   BASIC_FLOAT16_COMPLEX,
   BASIC_FLOAT128_COMPLEX,
-  BASIC_BOOL,      /* C's and C++'s bool */
-  BASIC_LOGICAL8,  /* Fortran's logicals, by bits */
+  BASIC_BOOL,     /* C's and C++'s bool */
+  BASIC_LOGICAL8, /* Fortran's logicals, by bits */
   BASIC_LOGICAL16,
   BASIC_LOGICAL32,
   BASIC_LOGICAL64,
@@ -185,7 +186,7 @@ enum request_kind {
   REQUEST_FINISHED    /* was done when it began: MPI-IO, MPI_PROC_NULL, buffered sends */
 };
 
-/* What a message's bytes are packed from or unpacked to. */
+/* The program's side of a message: its bytes are packed from here, or unpacked to here. */
 struct buffer {
   void *data;
   MPI_Count count;
@@ -193,7 +194,7 @@ struct buffer {
   void *packed;          /* own copy of the bytes, if the type is not dense; NULL: they are at `data` */
 };
 
-/* What a status says. `source` is a rank in the communicator. */
+/* The contents of a status. `source` is a rank in the communicator. */
 struct outcome {
   int source, tag, error;
   bool cancelled;
@@ -207,14 +208,14 @@ struct request {
   bool persistent; /* stays after its completion */
   bool freed;      /* MPI_Request_free came while it was active */
   bool cancelled;
-  uint8_t mode;       /* of a persistent send: enum send_mode */
-  struct comm *comm;  /* held; NULL: none */
-  int peer, tag;      /* as the program gave them */
+  uint8_t mode;      /* of a persistent send: enum send_mode */
+  struct comm *comm; /* held; NULL: none */
+  int peer, tag;     /* as the program gave them */
   struct buffer buffer;
   struct mainstay_message message;
-  struct outcome outcome; /* of REQUEST_FINISHED, REQUEST_COLLECTIVE */
+  struct outcome outcome;  /* of REQUEST_FINISHED, REQUEST_COLLECTIVE */
   struct general *general; /* of REQUEST_GENERAL */
-  struct work *work; /* of REQUEST_COLLECTIVE */
+  struct work *work;       /* of REQUEST_COLLECTIVE */
 };
 
 /* A nonblocking or persistent collective. The functions are the collective's; this file's owner calls them. */
@@ -265,7 +266,9 @@ void *object_new(enum kind kind, size_t bytes);
 /* The same with a handle of its own, for objects that exist from the start. */
 void *object_predefined(enum kind kind, size_t bytes, uintptr_t handle);
 void *object_hold(void *object);
-/* Gives one hold back. Returns true if it was the last: the caller frees what the object owns, then calls object_free. */
+/* Gives one hold back. Returns true if it was the last: the caller frees the object's own memory, then calls
+ * object_free.
+ */
 bool object_drop(void *object);
 void object_free(void *object);
 struct object *object_at(enum kind kind, uint32_t id); /* NULL: none */
@@ -276,21 +279,22 @@ void *take_zeroed(size_t count, size_t bytes);
 void *grow_memory(void *old, size_t bytes);
 
 /* ---- members.c (the functions of MPI on groups and communicators are in group.c and comm.c) */
-struct group *group_new(int size);                             /* `members` is to be filled in, then: */
-void group_finish(struct group *group);                        /* sets `rank` */
-int group_place(struct group *group, int number);              /* number of the job → place, or MPI_UNDEFINED */
-void group_release(struct group *group);                       /* drops a hold */
+struct group *group_new(int size);                /* `members` is to be filled in, then: */
+void group_finish(struct group *group);           /* sets `rank` */
+int group_place(struct group *group, int number); /* number of the job → place, or MPI_UNDEFINED */
+void group_release(struct group *group);          /* drops a hold */
 /* Takes over one hold of each group. Error handler: that of `parent`, or MPI_ERRORS_ARE_FATAL if it is NULL. */
 struct comm *comm_new(struct group *group, struct group *remote, uint32_t context, const struct comm *parent);
-void comm_release(struct comm *comm);                          /* drops a hold; attributes must be gone at the last one */
+void comm_release(struct comm *comm); /* drops a hold; attributes must be gone at the last one */
 static inline int comm_rank(const struct comm *comm) { return comm->group->rank; }
 static inline int comm_size(const struct comm *comm) { return comm->group->size; }
-/* The group whose ranks are the peers of a message: the remote one of an inter-communicator. */
+/* The group of the peers of a message: the remote one of an inter-communicator. */
 static inline struct group *comm_peers(const struct comm *comm) { return comm->remote ? comm->remote : comm->group; }
 extern struct comm *world, *self;
 extern struct group *empty_group;
 /* This rank, as the host knows it. */
 extern struct mainstay_rank_info rank_info;
+void ask_host(void); /* fills it in if that has not happened */
 /* False before MPI_Init and after MPI_Finalize. */
 bool running(void);
 
@@ -299,7 +303,7 @@ bool running(void);
  * functions. Each returns MPI_SUCCESS or the error of such a function. `handle` is the object's. */
 int attributes_copy(struct attribute *from, struct attribute **to, uintptr_t handle);
 int attributes_delete(struct attribute **list, uintptr_t handle);
-void topology_release(struct topology *topology); /* topology.c */
+void topology_release(struct topology *topology);                /* topology.c */
 struct topology *topology_copy(const struct topology *topology); /* topology.c, for MPI_Comm_dup */
 
 /* ---- info.c */
@@ -339,7 +343,7 @@ void let_others_run(void);
 
 /* ---- requests.c */
 struct request *request_new(enum request_kind kind, struct comm *comm);
-/* A request whose operation is done. */
+/* A request for an operation that is done already. */
 struct request *request_finished(MPI_Count bytes);
 /* A collective that `work` describes. `request_start` starts it and puts it on the list of active collectives.
  * `release` is called when the request is freed. */
@@ -373,6 +377,8 @@ int check_buffer(MPI_Count count, const struct datatype *type);
 
 /* ---- status.c */
 void set_status(MPI_Status *status, const struct outcome *outcome);
+/* For a request that is NULL or not active. */
+void set_empty_status(MPI_Status *status);
 MPI_Count status_bytes(const MPI_Status *status);
 
 /* ---- operation.c (of the collectives) */

@@ -65,10 +65,14 @@ void comm_release(struct comm *comm) {
   object_free(comm);
 }
 
+void ask_host(void) {
+  if (!rank_info.ranks) mainstay_gate(MAINSTAY_GATE_INFO, &rank_info);
+}
+
 /* Contexts 0 and CONTEXTS belong to the two communicators that exist from the start. */
 void members_start(void) {
   struct group *all, *mine;
-  mainstay_gate(MAINSTAY_GATE_INFO, &rank_info);
+  ask_host();
   empty_group = object_predefined(KIND_GROUP, sizeof *empty_group, (uintptr_t)MPI_GROUP_EMPTY);
   empty_group->rank = MPI_UNDEFINED;
   all = group_new(rank_info.ranks);

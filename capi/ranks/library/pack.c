@@ -142,7 +142,7 @@ static int check(MPI_Count count, const struct datatype *type, MPI_Comm comm, MP
         (number)unpack_bytes((const char *)inbuf + *position, (size_t)(insize - *position), outbuf, outcount, type);   \
     return MPI_SUCCESS;                                                                                                \
   }                                                                                                                    \
-  MPI(Pack_size##suffix)(number incount, MPI_Datatype datatype, MPI_Comm comm, number *size) {                         \
+  MPI(Pack_size##suffix)(number incount, MPI_Datatype datatype, MPI_Comm comm, number * size) {                        \
     struct datatype *type = type_of(datatype);                                                                         \
     int error = check(incount, type, comm, 0, 0);                                                                      \
     if (error) return fail(comm_of(comm), error);                                                                      \

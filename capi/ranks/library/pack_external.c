@@ -6,9 +6,11 @@ struct external {
   bool packing;
 };
 
-/* Bytes of a basic type in `external32`: of most the machine's, in units that are reversed. Long integers that C names
- * by `long` have 8 bytes (since MPI 4; MPI 3 had 4), wide characters 2. */
-static size_t external_size(const struct datatype *type) { return type->basic == BASIC_WCHAR ? 2 : (size_t)type->size; }
+/* Bytes of a basic type in `external32`: of most the machine's. `long` has 4, wide characters have 2. */
+static size_t external_size(const struct datatype *type) {
+  if (type->object.predefined && (type == type_of(MPI_LONG) || type == type_of(MPI_UNSIGNED_LONG))) return 4;
+  return type->basic == BASIC_WCHAR ? 2 : (size_t)type->size;
+}
 
 /* The bytes of the numbers that a basic type consists of; pairs and complex numbers have two. */
 static size_t unit(const struct datatype *type) {
@@ -21,8 +23,13 @@ static size_t unit(const struct datatype *type) {
   case BASIC_INT_INT:
   case BASIC_2REAL:
   case BASIC_2DOUBLE:
-  case BASIC_2INTEGER: return (size_t)type->size / 2;
-  default: return (size_t)type->size;
+  case BASIC_2INTEGER:
+    return (size_t)type->size / 2;
+  case BASIC_PACKED:
+  case BASIC_BYTE:
+    return 1;
+  default:
+    return (size_t)type->size;
   }
 }
 
@@ -47,33 +54,38 @@ static void swap_long_double(const char *from, char *to, bool packing) {
   }
 }
 
-static void convert(struct external *external, char *data, MPI_Count count, const struct datatype *type) {
-  size_t size = (size_t)type->size, one = unit(type);
+/* Integers that are shorter in `external32`; a value that does not fit loses its upper bits. */
+static void convert_narrow(struct external *external, char *data, const struct datatype *type, size_t narrow) {
+  size_t wide = (size_t)type->size;
+  bool negative = type->basic == BASIC_INT64 && external->at[0] & 0x80;
+  for (size_t k = 0; k < narrow; k++) {
+    if (external->packing)
+      external->at[k] = data[narrow - 1 - k];
+    else
+      data[k] = external->at[narrow - 1 - k];
+  }
+  if (!external->packing) memset(data + narrow, negative ? 0xff : 0, wide - narrow);
+}
+
+static void convert_one(struct external *external, char *data, const struct datatype *type, size_t one) {
   bool extended = type->basic == BASIC_LONG_DOUBLE || type->basic == BASIC_LONG_DOUBLE_COMPLEX;
-  if (type->basic == BASIC_BYTE || type->basic == BASIC_PACKED) one = 1;
-  for (MPI_Count i = 0; i < count; i++, data += type->extent) {
-    if (type->basic == BASIC_WCHAR) {
-      uint32_t wide = 0;
-      memcpy(&wide, data, external->packing ? sizeof wide : 0);
-      if (external->packing) {
-        external->at[0] = (char)(wide >> 8);
-        external->at[1] = (char)wide;
-      } else {
-        wide = (uint32_t)(uint8_t)external->at[0] << 8 | (uint8_t)external->at[1];
-        memcpy(data, &wide, sizeof wide);
-      }
-      external->at += 2;
-      continue;
-    }
-    for (size_t part = 0; part < size; part += one) {
-      char *to = external->packing ? external->at + part : data + part;
-      const char *from = external->packing ? data + part : external->at + part;
-      if (extended)
-        swap_long_double(from, to, external->packing);
-      else
-        for (size_t k = 0; k < one; k++) to[k] = from[one - 1 - k];
-    }
-    external->at += size;
+  for (size_t part = 0; part < (size_t)type->size; part += one) {
+    char *to = external->packing ? external->at + part : data + part;
+    const char *from = external->packing ? data + part : external->at + part;
+    if (extended)
+      swap_long_double(from, to, external->packing);
+    else
+      for (size_t k = 0; k < one; k++) to[k] = from[one - 1 - k];
+  }
+}
+
+static void convert(struct external *external, char *data, MPI_Count count, const struct datatype *type) {
+  size_t size = external_size(type), one = unit(type);
+  for (MPI_Count i = 0; i < count; i++, data += type->extent, external->at += size) {
+    if (size < (size_t)type->size)
+      convert_narrow(external, data, type, size);
+    else
+      convert_one(external, data, type, one);
   }
 }
 
@@ -129,16 +141,16 @@ static int external_pack(const char *datarep, char *data, MPI_Count count, const
   MPI(Pack_external##suffix)(const char datarep[], const void *inbuf, number incount, MPI_Datatype datatype,           \
                              void *outbuf, length outsize, length *position) {                                         \
     MPI_Count place = *position;                                                                                       \
-    int error = external_pack(datarep, (char *)(uintptr_t)inbuf, incount, type_of(datatype), outbuf, outsize, &place,  \
-                              true);                                                                                   \
+    int error =                                                                                                        \
+        external_pack(datarep, (char *)(uintptr_t)inbuf, incount, type_of(datatype), outbuf, outsize, &place, true);   \
     *position = place;                                                                                                 \
     return fail(NULL, error);                                                                                          \
   }                                                                                                                    \
-  MPI(Unpack_external##suffix)(const char datarep[], const void *inbuf, length insize, length *position,               \
-                               void *outbuf, number outcount, MPI_Datatype datatype) {                                 \
+  MPI(Unpack_external##suffix)(const char datarep[], const void *inbuf, length insize, length *position, void *outbuf, \
+                               number outcount, MPI_Datatype datatype) {                                               \
     MPI_Count place = *position;                                                                                       \
-    int error = external_pack(datarep, outbuf, outcount, type_of(datatype), (char *)(uintptr_t)inbuf, insize, &place,  \
-                              false);                                                                                  \
+    int error =                                                                                                        \
+        external_pack(datarep, outbuf, outcount, type_of(datatype), (char *)(uintptr_t)inbuf, insize, &place, false);  \
     *position = place;                                                                                                 \
     return fail(NULL, error);                                                                                          \
   }                                                                                                                    \

@@ -30,8 +30,7 @@ extern const struct outcome empty_outcome, no_peer_outcome;
 
 /* buffered.c */
 /* Sends a copy of the bytes. Returns MPI_ERR_BUFFER if the attached buffer has no room for them. */
-int send_buffered(struct comm *comm, int peer, int tag, const void *data, MPI_Count count,
-                  const struct datatype *type);
+int send_buffered(struct comm *comm, int peer, int tag, const void *data, MPI_Count count, const struct datatype *type);
 void finish_buffered(void);
 
 /* general.c */

@@ -10,9 +10,7 @@ struct message {
 
 static struct message *no_proc;
 
-void probe_start(void) {
-  no_proc = object_predefined(KIND_MESSAGE, sizeof *no_proc, (uintptr_t)MPI_MESSAGE_NO_PROC);
-}
+void probe_start(void) { no_proc = object_predefined(KIND_MESSAGE, sizeof *no_proc, (uintptr_t)MPI_MESSAGE_NO_PROC); }
 
 /* Looks once for a message; `call` is MAINSTAY_GATE_PROBE or MAINSTAY_GATE_TAKE. */
 static bool look(struct comm *comm, int peer, int tag, enum mainstay_gate_call call, struct mainstay_message *message) {

@@ -6,15 +6,14 @@ static bool begins(const char *text, const char *with) { return strncmp(text, wi
 
 /* A sentence that says how to do without the function. */
 static const char *advice(const char *name) {
-  static const char *const processes[] = {"Comm_spawn", "Comm_accept", "Comm_connect", "Comm_join", "Open_port",
+  static const char *const processes[] = {"Comm_spawn", "Comm_accept", "Comm_connect", "Comm_join",     "Open_port",
                                           "Close_port", "Lookup_name", "Publish_name", "Unpublish_name"};
   for (size_t i = 0; i < sizeof processes / sizeof *processes; i++)
     if (begins(name, processes[i])) return "Start all ranks at once, with --virtual.";
   if (begins(name, "Session_") || strstr(name, "_from_group") || strstr(name, "session"))
     return "Start MPI with MPI_Init or MPI_Init_thread.";
   if (begins(name, "File_")) return "Use an individual file pointer or explicit offsets, as in MPI_File_write_at.";
-  if (begins(name, "P")&& (begins(name, "Psend") || begins(name, "Precv") || begins(name, "Pready") ||
-                            begins(name, "Parrived")))
+  if (begins(name, "Psend") || begins(name, "Precv") || begins(name, "Pready") || begins(name, "Parrived"))
     return "Use persistent requests, as from MPI_Send_init.";
   if (strstr(name, "_buffer")) return "Use MPI_Buffer_attach.";
   if (begins(name, "Abi_set")) return "Fortran's logical values are those of gfortran.";

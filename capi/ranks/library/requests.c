@@ -97,8 +97,12 @@ int request_start(struct request *request) {
   int error = MPI_SUCCESS;
   if (request->active) return MPI_ERR_REQUEST;
   switch (request->kind) {
-  case REQUEST_SEND: send_start(request); break;
-  case REQUEST_RECEIVE: receive_start(request); break;
+  case REQUEST_SEND:
+    send_start(request);
+    break;
+  case REQUEST_RECEIVE:
+    receive_start(request);
+    break;
   case REQUEST_COLLECTIVE:
     request->active = true;
     request->message.done = 0;
@@ -107,7 +111,8 @@ int request_start(struct request *request) {
     collective_activate(request);
     step_collectives();
     break;
-  default: return MPI_ERR_REQUEST;
+  default:
+    return MPI_ERR_REQUEST;
   }
   return error;
 }
@@ -115,9 +120,12 @@ int request_start(struct request *request) {
 bool request_done(struct request *request) {
   if (!request->active) return true;
   switch (request->kind) {
-  case REQUEST_FINISHED: return true;
-  case REQUEST_GENERAL: return general_done(request);
-  default: return request->message.done;
+  case REQUEST_FINISHED:
+    return true;
+  case REQUEST_GENERAL:
+    return general_done(request);
+  default:
+    return request->message.done;
   }
 }
 
@@ -144,14 +152,17 @@ static struct outcome receive_outcome(struct request *request) {
   return outcome;
 }
 
-/* An empty request, and one of a send, leave the sender's fields empty. */
+/* Of an active request that is done. A send leaves the sender's fields empty. */
 static struct outcome outcome_of(struct request *request) {
   struct outcome outcome = empty_outcome;
-  if (!request->active) return empty_outcome;
   switch (request->kind) {
-  case REQUEST_RECEIVE: return receive_outcome(request);
-  case REQUEST_SEND: outcome.error = request->outcome.error; return outcome;
-  default: return request->outcome;
+  case REQUEST_RECEIVE:
+    return receive_outcome(request);
+  case REQUEST_SEND:
+    outcome.error = request->outcome.error;
+    return outcome;
+  default:
+    return request->outcome;
   }
 }
 
@@ -159,9 +170,12 @@ int request_complete(struct request *request, MPI_Request *handle, MPI_Status *s
   struct outcome outcome;
   if (request->kind == REQUEST_GENERAL && request->active) {
     outcome.error = general_complete(request, status);
-  } else {
+  } else if (request->active) {
     outcome = outcome_of(request);
     set_status(status, &outcome);
+  } else {
+    outcome = empty_outcome;
+    set_empty_status(status);
   }
   request->active = false;
   if (request->persistent) return outcome.error;

@@ -1,15 +1,17 @@
 /* Sends: blocking, nonblocking and persistent, in the four modes. Licence: MIT OR Apache-2.0. */
 #include "point.h"
 
-static int look_up(struct call *call, MPI_Count count, MPI_Datatype type, MPI_Comm comm) {
+/* Programs pass MPI_DATATYPE_NULL with MPI_PROC_NULL, and MPICH lets them. */
+static int look_up(struct call *call, MPI_Count count, MPI_Datatype type, int peer, MPI_Comm comm) {
   call->comm = comm_of(comm);
   if (!call->comm) return MPI_ERR_COMM;
+  if (peer == MPI_PROC_NULL && type == MPI_DATATYPE_NULL) type = MPI_BYTE;
   call->type = type_of(type);
   return check_buffer(count, call->type);
 }
 
 int check_send(struct call *call, MPI_Count count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  int error = look_up(call, count, type, comm);
+  int error = look_up(call, count, type, peer, comm);
   if (error) return error;
   if (tag < 0) return MPI_ERR_TAG;
   if (peer != MPI_PROC_NULL && (peer < 0 || peer >= comm_peers(call->comm)->size)) return MPI_ERR_RANK;
@@ -26,7 +28,7 @@ int check_probe(struct comm **found, int peer, int tag, MPI_Comm comm) {
 }
 
 int check_receive(struct call *call, MPI_Count count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  int error = look_up(call, count, type, comm);
+  int error = look_up(call, count, type, peer, comm);
   return error ? error : check_probe(&call->comm, peer, tag, comm);
 }
 

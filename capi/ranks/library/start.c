@@ -1,4 +1,4 @@
-/* The start and the end of MPI, the clock, memory, and what the library says of itself. Licence: MIT OR Apache-2.0. */
+/* The start and the end of MPI, the clock, memory, and the library's name and version. Licence: MIT OR Apache-2.0. */
 #define _GNU_SOURCE
 #include "point.h"
 

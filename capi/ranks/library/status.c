@@ -1,5 +1,5 @@
 /* Statuses: their layout in the two ABIs and in Fortran. Licence: MIT OR Apache-2.0. */
-#include "internal.h"
+#include "point.h"
 
 MPI_Fint *MPI_F_STATUS_IGNORE;
 MPI_Fint *MPI_F_STATUSES_IGNORE;
@@ -25,9 +25,11 @@ static void put_bytes(MPI_Status *status, MPI_Count bytes) {
   status->count_hi_and_cancelled = (int)((uint32_t)(bytes >> 32) << 1 | (status->count_hi_and_cancelled & 1));
 }
 
-/* The shift keeps the sign of MPI_UNDEFINED. */
+/* The sign does not fit, so MPI_UNDEFINED is known by all its other bits. */
 MPI_Count status_bytes(const MPI_Status *status) {
-  return (MPI_Count)(status->count_hi_and_cancelled >> 1) * ((MPI_Count)1 << 32) + (uint32_t)status->count_lo;
+  uint32_t low = (uint32_t)status->count_lo, high = (uint32_t)status->count_hi_and_cancelled >> 1;
+  if (high == INT32_MAX && low == (uint32_t)MPI_UNDEFINED) return MPI_UNDEFINED;
+  return (MPI_Count)((uint64_t)high << 32 | low);
 }
 
 static void put_cancelled(MPI_Status *status, bool cancelled) {
@@ -44,6 +46,12 @@ void set_status(MPI_Status *status, const struct outcome *outcome) {
   put_cancelled(status, outcome->cancelled);
 }
 
+void set_empty_status(MPI_Status *status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  set_status(status, &empty_outcome);
+  status->MPI_ERROR = MPI_SUCCESS;
+}
+
 MPI(Status_set_cancelled)(MPI_Status *status, int flag) {
   put_cancelled(status, flag != 0);
   return MPI_SUCCESS;
@@ -57,7 +65,7 @@ MPI(Test_cancelled)(const MPI_Status *status, int *flag) {
 static int set_elements(MPI_Status *status, MPI_Datatype datatype, MPI_Count count) {
   struct datatype *type = type_of(datatype);
   if (!type) return MPI_ERR_TYPE;
-  if (count != MPI_UNDEFINED && count < 0) return MPI_ERR_COUNT;
+  if (count != MPI_UNDEFINED && count < 0) return MPI_ERR_ARG;
   put_bytes(status, count == MPI_UNDEFINED ? MPI_UNDEFINED : count * type->size);
   return MPI_SUCCESS;
 }
@@ -100,7 +108,7 @@ MPI(Get_count_c)(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *cou
     *value = status->member;                                                                                           \
     return MPI_SUCCESS;                                                                                                \
   }                                                                                                                    \
-  MPI(Status_set_##stem)(MPI_Status *status, int value) {                                                              \
+  MPI(Status_set_##stem)(MPI_Status * status, int value) {                                                             \
     status->member = value;                                                                                            \
     return MPI_SUCCESS;                                                                                                \
   }

@@ -37,8 +37,8 @@ MPI(Type_create_subarray)(int ndims, const int sizes[], const int subsizes[], co
                           MPI_Datatype oldtype, MPI_Datatype *newtype) {
   struct note note = {.combiner = MPI_COMBINER_SUBARRAY};
   struct datatype *type;
-  int error = subarray(ndims, small_numbers(sizes), small_numbers(subsizes), small_numbers(starts), order, oldtype,
-                       &type);
+  int error =
+      subarray(ndims, small_numbers(sizes), small_numbers(subsizes), small_numbers(starts), order, oldtype, &type);
   if (error) return fail(NULL, error);
   note_numbers(&note, small_numbers(&ndims), 1);
   note_numbers(&note, small_numbers(sizes), ndims);
@@ -53,8 +53,8 @@ MPI(Type_create_subarray_c)(int ndims, const MPI_Count sizes[], const MPI_Count 
                             int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   struct note note = {.combiner = MPI_COMBINER_SUBARRAY};
   struct datatype *type;
-  int error = subarray(ndims, large_numbers(sizes), large_numbers(subsizes), large_numbers(starts), order, oldtype,
-                       &type);
+  int error =
+      subarray(ndims, large_numbers(sizes), large_numbers(subsizes), large_numbers(starts), order, oldtype, &type);
   if (error) return fail(NULL, error);
   note_numbers(&note, small_numbers(&ndims), 1);
   note_numbers(&note, small_numbers(&order), 1);
@@ -112,8 +112,8 @@ static int darray(const struct distribution *array, MPI_Datatype old, struct dat
     return MPI_ERR_ARG;
   all = take_zeroed((size_t)array->dimensions, sizeof *all);
   for (int i = array->dimensions; i-- > 0;) {
-    all[i] = (struct dimension){number_at(array->sizes, i), array->kinds[i], array->arguments[i],
-                                array->processes[i], 0};
+    all[i] =
+        (struct dimension){number_at(array->sizes, i), array->kinds[i], array->arguments[i], array->processes[i], 0};
     if (all[i].size < 1 || all[i].processes < 1 || block_length(&all[i]) == 0) {
       error = MPI_ERR_ARG;
       continue;

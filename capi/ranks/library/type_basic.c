@@ -43,13 +43,18 @@ static const struct named table[] = {
     TYPE(MPI_UINT32_T, BASIC_UINT32, uint32_t),
     TYPE(MPI_UINT64_T, BASIC_UINT64, uint64_t),
     TYPE(MPI_C_BOOL, BASIC_BOOL, bool),
-    TYPE(MPI_C_FLOAT_COMPLEX, BASIC_FLOAT_COMPLEX, float complex),
+    TYPE(MPI_C_COMPLEX, BASIC_FLOAT_COMPLEX, float complex),
     TYPE(MPI_C_DOUBLE_COMPLEX, BASIC_DOUBLE_COMPLEX, double complex),
     TYPE(MPI_C_LONG_DOUBLE_COMPLEX, BASIC_LONG_DOUBLE_COMPLEX, long double complex),
     TYPE(MPI_AINT, BASIC_INT64, MPI_Aint),
     TYPE(MPI_OFFSET, BASIC_INT64, MPI_Offset),
     TYPE(MPI_COUNT, BASIC_INT64, MPI_Count),
-    TYPE(MPI_2INT, BASIC_INT_INT, struct { int value; int place; }),
+    TYPE(
+        MPI_2INT, BASIC_INT_INT,
+        struct {
+          int value;
+          int place;
+        }),
     TYPE(MPI_CXX_BOOL, BASIC_BOOL, bool),
     TYPE(MPI_CXX_FLOAT_COMPLEX, BASIC_FLOAT_COMPLEX, float complex),
     TYPE(MPI_CXX_DOUBLE_COMPLEX, BASIC_DOUBLE_COMPLEX, double complex),
@@ -94,8 +99,22 @@ struct pair {
   MPI_Datatype value;
   uint8_t place; /* the offset of the int */
 };
-#define PAIR(name, basic, value, of)                                                                                   \
-  {TYPE(name, basic, struct { of a; int b; }), value, offsetof(struct { of a; int b; }, b)}
+#define PAIR(handle, basic, value, of)                                                                                 \
+  {{handle, #handle, basic, sizeof(struct {                                                                            \
+      of a;                                                                                                            \
+      int b;                                                                                                           \
+    }),                                                                                                                \
+    _Alignof(struct {                                                                                                  \
+      of a;                                                                                                            \
+      int b;                                                                                                           \
+    })},                                                                                                               \
+   value,                                                                                                              \
+   offsetof(                                                                                                           \
+       struct {                                                                                                        \
+         of a;                                                                                                         \
+         int b;                                                                                                        \
+       },                                                                                                              \
+       b)}
 
 static const struct pair pairs[] = {
     PAIR(MPI_FLOAT_INT, BASIC_FLOAT_INT, MPI_FLOAT, float),
@@ -152,12 +171,12 @@ static MPI_Datatype of_size(int typeclass, int size) {
     int class, size;
     MPI_Datatype type;
   } sizes[] = {
-      {MPI_TYPECLASS_REAL, 2, MPI_REAL2},        {MPI_TYPECLASS_REAL, 4, MPI_REAL4},
-      {MPI_TYPECLASS_REAL, 8, MPI_REAL8},        {MPI_TYPECLASS_REAL, 16, MPI_REAL16},
-      {MPI_TYPECLASS_INTEGER, 1, MPI_INTEGER1},  {MPI_TYPECLASS_INTEGER, 2, MPI_INTEGER2},
-      {MPI_TYPECLASS_INTEGER, 4, MPI_INTEGER4},  {MPI_TYPECLASS_INTEGER, 8, MPI_INTEGER8},
+      {MPI_TYPECLASS_REAL, 2, MPI_REAL2},         {MPI_TYPECLASS_REAL, 4, MPI_REAL4},
+      {MPI_TYPECLASS_REAL, 8, MPI_REAL8},         {MPI_TYPECLASS_REAL, 16, MPI_REAL16},
+      {MPI_TYPECLASS_INTEGER, 1, MPI_INTEGER1},   {MPI_TYPECLASS_INTEGER, 2, MPI_INTEGER2},
+      {MPI_TYPECLASS_INTEGER, 4, MPI_INTEGER4},   {MPI_TYPECLASS_INTEGER, 8, MPI_INTEGER8},
       {MPI_TYPECLASS_INTEGER, 16, MPI_INTEGER16}, {MPI_TYPECLASS_COMPLEX, 4, MPI_COMPLEX4},
-      {MPI_TYPECLASS_COMPLEX, 8, MPI_COMPLEX8},  {MPI_TYPECLASS_COMPLEX, 16, MPI_COMPLEX16},
+      {MPI_TYPECLASS_COMPLEX, 8, MPI_COMPLEX8},   {MPI_TYPECLASS_COMPLEX, 16, MPI_COMPLEX16},
       {MPI_TYPECLASS_COMPLEX, 32, MPI_COMPLEX32},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

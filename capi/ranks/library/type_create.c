@@ -9,8 +9,8 @@ static int vector(struct note *note, struct numbers count, struct numbers length
   if (!of) return MPI_ERR_TYPE;
   if (number_at(count, 0) < 0 || number_at(length, 0) < 0) return MPI_ERR_ARG;
   part = parts_new(1);
-  *part = (struct part){0, number_at(count, 0), number_at(stride, 0) * (bytes ? 1 : of->extent),
-                        number_at(length, 0), of};
+  *part =
+      (struct part){0, number_at(count, 0), number_at(stride, 0) * (bytes ? 1 : of->extent), number_at(length, 0), of};
   note_numbers(note, count, 1);
   note_numbers(note, length, 1);
   note_numbers(note, stride, 1);
@@ -19,10 +19,10 @@ static int vector(struct note *note, struct numbers count, struct numbers length
 }
 
 #define VECTOR(name, number, distance, wrap, wrap_distance, combiner_, bytes)                                          \
-  MPI(name)(number count, number blocklength, distance stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {          \
+  MPI(name)(number count, number blocklength, distance stride, MPI_Datatype oldtype, MPI_Datatype * newtype) {         \
     struct note note = {.combiner = combiner_};                                                                        \
-    return fail(NULL, vector(&note, wrap(&count), wrap(&blocklength), wrap_distance(&stride), bytes, oldtype,          \
-                             newtype));                                                                                \
+    return fail(NULL,                                                                                                  \
+                vector(&note, wrap(&count), wrap(&blocklength), wrap_distance(&stride), bytes, oldtype, newtype));     \
   }
 VECTOR(Type_vector, int, int, small_numbers, small_numbers, MPI_COMBINER_VECTOR, false)
 VECTOR(Type_vector_c, MPI_Count, MPI_Count, large_numbers, large_numbers, MPI_COMBINER_VECTOR, false)

@@ -2,11 +2,11 @@
 #include "types.h"
 
 #define SIZE(name, number)                                                                                             \
-  MPI(name)(MPI_Datatype datatype, number *size) {                                                                     \
+  MPI(name)(MPI_Datatype datatype, number * size) {                                                                    \
     struct datatype *type = type_of(datatype);                                                                         \
     if (!type) return fail(NULL, MPI_ERR_TYPE);                                                                        \
-    *size = type->size > (MPI_Count)(sizeof(number) == 4 ? INT32_MAX : INT64_MAX) ? MPI_UNDEFINED                      \
-                                                                                  : (number)type->size;                \
+    *size =                                                                                                            \
+        type->size > (MPI_Count)(sizeof(number) == 4 ? INT32_MAX : INT64_MAX) ? MPI_UNDEFINED : (number)type->size;    \
     return MPI_SUCCESS;                                                                                                \
   }
 SIZE(Type_size, int)
@@ -14,7 +14,7 @@ SIZE(Type_size_x, MPI_Count)
 SIZE(Type_size_c, MPI_Count)
 
 #define BOUNDS(name, number, low, length)                                                                              \
-  MPI(name)(MPI_Datatype datatype, number *lb, number *extent) {                                                       \
+  MPI(name)(MPI_Datatype datatype, number * lb, number * extent) {                                                     \
     struct datatype *type = type_of(datatype);                                                                         \
     if (!type) return fail(NULL, MPI_ERR_TYPE);                                                                        \
     *lb = type->low;                                                                                                   \
@@ -30,7 +30,7 @@ BOUNDS(Type_get_true_extent_c, MPI_Count, true_lb, true_extent)
 
 /* Names of MPI 1. */
 #define OLD(name, value)                                                                                               \
-  MPI(name)(MPI_Datatype datatype, MPI_Aint *result) {                                                                 \
+  MPI(name)(MPI_Datatype datatype, MPI_Aint * result) {                                                                \
     struct datatype *type = type_of(datatype);                                                                         \
     if (!type) return fail(NULL, MPI_ERR_TYPE);                                                                        \
     *result = value;                                                                                                   \

@@ -261,7 +261,9 @@ typedef struct {
 #define MPI_SEEK_SET 403
 #define MPI_SEEK_CUR 401
 #define MPI_SEEK_END 402
+/* clang-format off */
 #define MPI_DISPLACEMENT_CURRENT ((MPI_Offset)-1)
+/* clang-format on */
 
 /* One-sided communication, for programs that name it. */
 #define MPI_LOCK_EXCLUSIVE 301
@@ -374,7 +376,6 @@ extern MPI_F08_status *MPI_F08_STATUSES_IGNORE;
 #include "../functions/files.h"
 #include "../functions/point_to_point.h"
 #include "../functions/refused.h"
-
 
 #if defined(__cplusplus)
 }
