@@ -54,6 +54,9 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     if let Some(ranks) = given {
         words.extend(["--virtual".into(), ranks.to_string().into()]);
     }
+    if let Some(balance) = wanted.balance.as_ref().filter(|_| parts.is_some()) {
+        words.extend(["--balance".into(), balance.into()]);
+    }
     words.extend(["--space".into(), space.into(), "--library".into(), installed.libraries.into(), "--".into()]);
     words.extend_from_slice(program);
     Ok(Hosted { command: words, found })
