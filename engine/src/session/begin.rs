@@ -203,7 +203,7 @@ impl SessionState {
         self.resources.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
         self.program.restored.reading = Reading::Over;
         self.program.restored.shards = Default::default();
-        self.levels.iter_mut().for_each(Level::forget_fetched);
+        self.levels.iter_mut().for_each(|level| level.received = None);
         self.remark_unsaved(&entry);
         let previous = told.untold(self.epoch.group.with(&entry));
         self.levels.nearest_mut().history.failing.because(&previous);

@@ -10,6 +10,7 @@ use super::{
     fetch::Search,
     level::Level,
     levels::Levels,
+    shard_transfers::ShardTransfers,
 };
 use crate::{
     commit::{Complete, RevisionKey},
@@ -148,7 +149,7 @@ impl Levels {
         group: &dyn Group,
         post: &mut Post,
         found: &Choices,
-        mut read: impl FnMut(&Level, &Complete) -> Attempted<T>,
+        mut read: impl FnMut(&Level, &Complete, &mut ShardTransfers) -> Attempted<T>,
     ) -> Result<(Option<(Chosen, T)>, Damage)> {
         // A root that was unreadable when the space was opened may have named a newer revision.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.damaged_slots));
@@ -194,11 +195,12 @@ impl Levels {
         post: &mut Post,
         chosen: &Chosen,
         told: &mut Damage,
-        read: &mut impl FnMut(&Level, &Complete) -> Attempted<T>,
+        read: &mut impl FnMut(&Level, &Complete, &mut ShardTransfers) -> Attempted<T>,
     ) -> Attempted<(Vec<usize>, T)> {
-        self.iter_mut().for_each(Level::forget_fetched);
+        self.iter_mut().for_each(|level| level.received = None);
+        let mut transfers = ShardTransfers::default();
         if !chosen.is_searched {
-            let came = read(self.at(chosen.level), &chosen.complete)?;
+            let came = read(self.at(chosen.level), &chosen.complete, &mut transfers)?;
             return Ok((chosen.vain.clone(), came));
         }
         let mut search = Search::begin(group, self, chosen)?;
@@ -206,20 +208,21 @@ impl Levels {
         let mut brings = true;
         loop {
             if brings {
-                search.bring(group, post, self, &mut damage)?;
+                search.bring(group, post, self, &mut transfers, &mut damage)?;
             }
             brings = true;
-            match read(self.at(chosen.level), &chosen.complete) {
+            match read(self.at(chosen.level), &chosen.complete, &mut transfers) {
                 // All ranks reach this branch together.
                 Err(Unreadable::Damage(found)) if found.is_lacking() => {
-                    brings = search.bring_wanted(group, post, self, &mut damage)?;
+                    brings = search.bring_wanted(group, post, self, &mut transfers, &mut damage)?;
                 }
                 Ok(came) => {
                     told.add(damage);
+                    self.at_mut(chosen.level).received = transfers.whole(group.rank() as u32);
                     return Ok((search.levels_in_vain(), came));
                 }
                 Err(Unreadable::Damage(found)) => {
-                    if !search.blame(group, self, &mut damage)? {
+                    if !search.blame(group, &transfers, &mut damage)? {
                         return Err(found.into());
                     }
                 }

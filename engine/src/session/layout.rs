@@ -200,7 +200,7 @@ impl Level {
         if !self.holds.held().is_empty() {
             return;
         }
-        self.forget_fetched();
+        self.received = None;
         (self.files.others, self.files.layouts, self.complete) = (Vec::new(), Vec::new(), Vec::new());
         if rank == self.location.domain.leader() {
             places::remove(&*self.location.device);

@@ -11,6 +11,7 @@ use super::{
     program::Program,
     ranks::Entered,
     reading::Reading,
+    shard_transfers::ShardTransfers,
     shards::Shards,
     state::SessionState,
 };
@@ -47,7 +48,7 @@ pub struct Restored {
 pub(super) struct RestoredExtras {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
-    /// Shards of a redistributed revision that this rank sees or has received.
+    /// Shards of the revision that this rank has received, or of a redistributed revision also those that it sees.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
 }
 
@@ -197,8 +198,8 @@ impl SessionState {
             found.all.truncate(1);
         }
         let mut poured = false;
-        let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
-            match level.restore_one(group, &mut self.program, candidate) {
+        let read = |level: &Level, candidate: &Complete, transfers: &mut ShardTransfers| {
+            match level.restore_one(group, &mut self.program, candidate, transfers) {
                 // The regions already hold parts of a revision that was passed over. So this error counts only as damage of
                 // the candidate.
                 Err(Unreadable::Error(error)) if poured && error.kind() != ErrorKind::GroupFailed => {
@@ -210,7 +211,8 @@ impl SessionState {
                     came
                 }
             }
-        })?;
+        };
+        let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         skipped.add(damaged);
         Ok(Attempts { found, came, skipped })
     }
@@ -266,11 +268,17 @@ impl Levels {
 
 impl Level {
     /// Restores `candidate`. The result is damage of any ranks, or an error that is the same on all. Collective.
-    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Attempted<RestoredExtras> {
+    fn restore_one(
+        &self,
+        group: &dyn Group,
+        program: &mut Program,
+        candidate: &Complete,
+        transfers: &mut ShardTransfers,
+    ) -> Attempted<RestoredExtras> {
         if candidate.shards as usize != group.size() {
-            return self.redistribute(group, program, candidate);
+            return self.redistribute(group, program, candidate, transfers);
         }
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let same = manifest
             .as_ref()
             .map_or(Ok(()), |manifest| program.globals.check(&manifest.annex.notes, candidate.key.number));
@@ -280,7 +288,7 @@ impl Level {
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, program.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {
-            return self.redistribute(group, program, candidate);
+            return self.redistribute(group, program, candidate, transfers);
         }
         let number = candidate.key.number;
         let to_fill = |manifest: &Manifest| program.to_fill(&manifest.items, &manifest.annex.notes, number);
@@ -305,16 +313,22 @@ impl Level {
         let manifest = manifest?;
         let notes = manifest.annex.notes.clone();
         let reading = Reading::of(candidate.key.number, portion, manifest);
-        Ok(RestoredExtras { notes, reading, seen: BTreeMap::new() })
+        Ok(RestoredExtras { notes, reading, seen: transfers.received_by_number() })
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the
     /// damage found in it. Collective.
-    pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Intact<Manifest>)> {
+    pub(super) fn read_shard(
+        &self,
+        group: &dyn Group,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+    ) -> Result<(Portion, Intact<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen =
             Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard: rank };
-        let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
+        let (portion, kept) =
+            agree(group, transfers.whole(rank).or_else(|| self.stored(rank, candidate)).ok_or(unseen))?;
         if self.location.kind == LevelKind::Memory {
             // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();

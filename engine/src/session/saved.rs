@@ -3,7 +3,8 @@
 //! Invariant: the answer comes from the revision that `restore` tries first.
 
 use super::{
-    damage::Attempted, entry::Call, level::Level, program::Program, restore::pour_together, state::SessionState,
+    damage::Attempted, entry::Call, level::Level, program::Program, restore::pour_together,
+    shard_transfers::ShardTransfers, state::SessionState,
 };
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
 
@@ -16,7 +17,9 @@ impl SessionState {
         self.program.share_passed_over(group)?;
         self.levels.pass_over(&mut found, &self.program.restored.passed_over)?;
         let program = &self.program;
-        let read = |level: &Level, candidate: &Complete| level.saved(group, program, candidate, name);
+        let read = |level: &Level, candidate: &Complete, transfers: &mut ShardTransfers| {
+            level.saved(group, program, candidate, transfers, name)
+        };
         let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         Ok(came.and_then(|(_, item)| item))
     }
@@ -25,16 +28,23 @@ impl SessionState {
 impl Level {
     /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the
     /// item of the first shard that has one. Collective.
-    fn saved(&self, group: &dyn Group, program: &Program, candidate: &Complete, name: &str) -> Attempted<Option<Item>> {
+    fn saved(
+        &self,
+        group: &dyn Group,
+        program: &Program,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+        name: &str,
+    ) -> Attempted<Option<Item>> {
         let of_name = |items: &[Item]| {
             let found = items.iter().find(|item| item.name == name);
             found.map(|item| Item { extents: Vec::new(), ..item.clone() })
         };
         if candidate.shards as usize != group.size() {
-            let told = self.tell_shards_to_all(group, program, candidate)?;
-            return Ok(told.shards.iter().find_map(|saved| of_name(&saved.items)));
+            let described = self.describe_shards(group, program, candidate, transfers)?;
+            return Ok(described.shards.iter().find_map(|saved| of_name(&saved.items)));
         }
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let item = manifest.as_ref().ok().and_then(|manifest| of_name(&manifest.items));
         pour_together(group, &portion, &manifest, None)?;
         Ok(item)

@@ -5,7 +5,7 @@ use super::{
         domain::Domain,
         epoch::same_id,
         holds::Holds,
-        level::{Arrivals, CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
+        level::{CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -60,11 +60,11 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { files, feeding, joint, history, arrivals, location, .. } = old;
+        let Level { files, feeding, joint, history, received, location, .. } = old;
         let Location { kind, every, config, device, back, locks, locks_work, .. } = location;
         let (locks, domain) = ((locks, locks_work), Domain::find(group, &*device, id)?);
         // Other ranks write these portions from now on.
-        drop((files.current, files.others, arrivals));
+        drop((files.current, files.others, received));
         let writers = Writers::Holders(holders);
         let wanted = Wanted { kind, writers, every, has_others: true, feeds: feeding.feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
@@ -190,7 +190,7 @@ impl Looked {
             joint,
             doubted: None,
             history: History::default(),
-            arrivals: Arrivals::default(),
+            received: None,
             mending: None,
             location: Location { kind, writers, every, config, domain, device, back, locks_work, locks },
         })
