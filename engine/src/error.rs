@@ -433,35 +433,35 @@ mod tests {
 
     #[test]
     fn a_place_where_nothing_can_be_made_is_called_so() {
-        let told = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
-        assert!(told("making the directory").ends_with("a file system that keeps files"));
-        assert!(told("reading").ends_with("try again"));
+        let message = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
+        assert!(message("making the directory").ends_with("a file system that keeps files"));
+        assert!(message("reading").ends_with("try again"));
     }
 
     /// If the device below the file system was full, or its inodes were used up, the only advice was to free some
     /// space.
     #[test]
     fn a_file_system_that_is_not_full_itself_is_called_so() {
-        let told = |free| {
+        let message = |free| {
             let full = io::Error::from_raw_os_error(libc::ENOSPC);
             Error::io("writing to", "layout-1", full).for_want_of(4096, || Some(free)).to_string()
         };
-        assert!(told(0).ends_with("0 are free; free some space or choose another place"), "{}", told(0));
+        assert!(message(0).ends_with("0 are free; free some space or choose another place"), "{}", message(0));
         assert!(
-            told(4096).contains("4096 are free; as that is enough, it has no more inodes (df -i)"),
+            message(4096).contains("4096 are free; as that is enough, it has no more inodes (df -i)"),
             "{}",
-            told(4096)
+            message(4096)
         );
-        assert!(told(4096).contains("thinly provisioned"), "{}", told(4096));
+        assert!(message(4096).contains("thinly provisioned"), "{}", message(4096));
     }
 
     /// If a level's directory was renamed while the job ran, the error called it a place like /proc. If a file was
     /// removed, the error blamed the device.
     #[test]
     fn what_has_gone_meanwhile_is_called_so() {
-        let told = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
-        assert!(told("making").contains("its directory was removed or renamed meanwhile"));
-        assert!(told("syncing").ends_with("as long as a job has it open"));
+        let message = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
+        assert!(message("making").contains("its directory was removed or renamed meanwhile"));
+        assert!(message("syncing").ends_with("as long as a job has it open"));
     }
 
     /// The error named a limit of the process, which had none, instead of the file system's limit.
@@ -478,10 +478,10 @@ mod tests {
     /// The error blamed the device for all of these.
     #[test]
     fn what_no_device_has_done_is_called_so() {
-        let told = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();
-        assert!(told("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
-        assert!(told(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
-        assert!(told(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
+        let message = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();
+        assert!(message("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
+        assert!(message(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
+        assert!(message(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
         let named = crate::device::Disk::make(std::path::Path::new("/tmp/a\0b")).unwrap_err();
         assert_eq!(named.kind(), ErrorKind::InvalidArgument, "{named}");
     }

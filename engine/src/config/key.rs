@@ -168,8 +168,8 @@ mod tests {
             ("pool", "pool_bytes"),
         ];
         for (wrong, meant) in several {
-            let told = Key::unknown(wrong);
-            assert!(told.ends_with(&format!("did you mean {meant}?")), "{told}");
+            let message = Key::unknown(wrong);
+            assert!(message.ends_with(&format!("did you mean {meant}?")), "{message}");
         }
         assert_eq!(Key::nearest("zzz"), None);
         assert_eq!(Key::nearest(""), None);

@@ -60,7 +60,7 @@ impl Reader {
             if at_work && !guards.is_empty() {
                 guards.retain_mut(|guard| guard.hold(found.key));
             }
-            let is_there = !at_work || !guards.is_empty() || found.lies.iter().any(|lying| !lying.whole);
+            let is_there = !at_work || !guards.is_empty() || found.parts.iter().any(|part| !part.whole);
             let mut space = Box::new(InSpace::new(found, damage, guards));
             let places = if is_there { space.places()? } else { None };
             match places {
@@ -106,7 +106,7 @@ fn whole_on<'a>(
     revision: &'a RevisionSurvey,
     device: &'a Arc<dyn Device>,
 ) -> impl Iterator<Item = Arc<dyn Device>> + 'a {
-    let whole = revision.lies.iter().filter(|lying| lying.whole);
-    let places = whole.map(|lying| Arc::new(Disk::existing(&lying.place.directory)) as Arc<dyn Device>);
-    revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
+    let whole = revision.parts.iter().filter(|part| part.whole);
+    let places = whole.map(|part| Arc::new(Disk::existing(&part.place.directory)) as Arc<dyn Device>);
+    revision.parts.is_empty().then(|| device.clone()).into_iter().chain(places)
 }

@@ -69,7 +69,7 @@ impl Level {
 /// Completes the `error` of making layouts on `levels`, all in one place. If the place has too little room, the error
 /// gets the total that all layouts need there. All ranks have an error, and shards like this rank's, of `size`.
 /// Collective.
-pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
+pub(super) fn with_total_need(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
     if matches!(error, Error::GroupFailed { .. }) {
         return error;
     }

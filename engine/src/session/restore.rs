@@ -154,8 +154,8 @@ impl SessionState {
             back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
         self.program.restored.reading = back.reading;
         let skipped = skipped.into_what();
-        if let Some(telling) = &mut self.announcer.telling {
-            telling.has_lost(&skipped);
+        if let Some(reporter) = &mut self.announcer.reporter {
+            reporter.has_lost(&skipped);
         }
         if !skipped.is_empty() && self.recovering.is_none() {
             let text = format!("revision {} came back; passed over: {}", revision.key.number, skipped.join("; "));
@@ -225,8 +225,8 @@ impl SessionState {
             return;
         }
         let mut why = skipped.into_what();
-        if let Some(telling) = &mut self.announcer.telling {
-            telling.has_lost(&why);
+        if let Some(reporter) = &mut self.announcer.reporter {
+            reporter.has_lost(&why);
         }
         if why.is_empty() {
             why.push("these nodes have no saved revision".to_owned());
@@ -241,9 +241,9 @@ impl SessionState {
 impl Program {
     /// Shares the damage that the program found. A rank that replaces a lost one knows none of it. Collective.
     pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
-        let told = gather(group, &self.restored.passed_over)?;
+        let reported = gather(group, &self.restored.passed_over)?;
         self.restored.passed_over.clear();
-        for (of, what) in told.into_iter().flatten() {
+        for (of, what) in reported.into_iter().flatten() {
             if !self.restored.passed_over.iter().any(|(known, _)| *known == of) {
                 self.restored.passed_over.push((of, what));
             }

@@ -218,8 +218,8 @@ impl Recording {
 
 /// Pages that this process has in memory; 0 if the system does not say.
 fn resident() -> u64 {
-    let told = kernel_text("/proc/self/statm").unwrap_or_default();
-    let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let text = kernel_text("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * (page_bytes() / PAGE) as u64
 }
 
@@ -245,8 +245,8 @@ mod tests {
         let all = begun.elapsed();
         drop(tracing);
         let file = File::open(folder.path().join("rank-0.trace")).unwrap();
-        let told: Vec<Written> = Reader::new(BufReader::new(file), "").collect::<Result<_, _>>().unwrap();
-        let took = Duration::from_micros(told[1].at_us - told[0].at_us);
+        let written: Vec<Written> = Reader::new(BufReader::new(file), "").collect::<Result<_, _>>().unwrap();
+        let took = Duration::from_micros(written[1].at_us - written[0].at_us);
         assert!(took <= all - left_out, "{took:?} of {all:?}");
     }
 }

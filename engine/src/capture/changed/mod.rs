@@ -61,7 +61,7 @@ pub(crate) trait Changes: Debug + Send {
     fn tick_at(&mut self, _region: &Region) {}
 
     /// The writes found since the last call.
-    fn told(&mut self) -> Vec<WrittenOf> {
+    fn take_written(&mut self) -> Vec<WrittenOf> {
         Vec::new()
     }
 

@@ -151,8 +151,8 @@ impl Plan {
     /// The size of the shard if it is written whole from the nearest portion.
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // Staged blocks may be between shared ones.
-        let told = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
-        let (parts, runs) = self.outline.as_ref().map_or_else(told, |outline| (outline.parts, outline.runs));
+        let counts = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
+        let (parts, runs) = self.outline.as_ref().map_or_else(counts, |outline| (outline.parts, outline.runs));
         let parts = parts + Manifest::RUN_EXTENTS * runs as u64 + OWN_RUNS_LIKELY as u64;
         whole
             .in_parts(parts.max(parts_likely(whole)))

@@ -98,8 +98,8 @@ impl Looked {
         // No rank makes a pool, or looks for revisions, while another one still completes shards. None begins a lineage
         // while data can still be completed, now or later: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
-        let told = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
-        let (over, cut): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+        let reported = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
+        let (over, cut): (Vec<_>, Vec<_>) = reported.into_iter().unzip();
         left.forget_taken(&over.concat());
         BTreeSet::from_iter(cut.concat()).iter().for_each(|line| remark(group.rank(), line));
         agree(group, left.check_taken(&**device, &config.pool_directory))?;
@@ -109,13 +109,13 @@ impl Looked {
         scan.sight.damaged_slots.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        let told = Newest::of_all(gather(group, &scan.newest)?, writers);
-        let mut newest = told[group.rank()].clone();
-        let mut goes_on = Newest::is_shared(&told, writers);
+        let reported = Newest::of_all(gather(group, &scan.newest)?, writers);
+        let mut newest = reported[group.rank()].clone();
+        let mut goes_on = Newest::is_shared(&reported, writers);
         let mut mends = None;
         if !goes_on
             && wanted.can_mend(&config)
-            && let Some(mended) = Newest::mended(&told, writers)
+            && let Some(mended) = Newest::mended(&reported, writers)
         {
             let writes = !writers.shards_of(group.rank()).is_empty();
             goes_on = !writes || newest.writable && newest.is_of(&mended);

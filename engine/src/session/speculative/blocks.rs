@@ -48,8 +48,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Notes the written ranges of a look.
-    pub(super) fn told(&mut self, told: &[WrittenOf]) {
-        for WrittenOf { watched, written } in told {
+    pub(super) fn note_written(&mut self, looked_at: &[WrittenOf]) {
+        for WrittenOf { watched, written } in looked_at {
             let count = watched.len() / BLOCK;
             for range in written {
                 let first = range.start.saturating_sub(watched.start) / BLOCK;

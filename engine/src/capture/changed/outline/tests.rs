@@ -142,9 +142,9 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
         assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is room for {first}");
         let shared = first..first + plan.shared_numbers();
         let contents = Contents { items, blocks, shared, is_outline: true, annex: Annex::default() };
-        let told = contents.encode();
-        assert!(Contents::decode(&told, u64::MAX).is_none(), "seed {seed}: an outline is encoded as one");
-        let (contents, shared) = Contents::decode_outline(&told).unwrap().filled(&base).unwrap();
+        let encoded = contents.encode();
+        assert!(Contents::decode(&encoded, u64::MAX).is_none(), "seed {seed}: an outline is encoded as one");
+        let (contents, shared) = Contents::decode_outline(&encoded).unwrap().filled(&base).unwrap();
         let lies: Vec<u64> = shared.iter().flat_map(|run| run.first_block..run.stretch().end()).collect();
         assert_eq!((contents.blocks, contents.is_outline), (blocks, false), "seed {seed}");
         assert_eq!(contents.shared, blocks..blocks + lies.len() as u64, "seed {seed}");
