@@ -8,7 +8,7 @@ use crate::{
     space::{
         completing,
         holds::{expiry, held_numbers, in_words, no_room, taken, until},
-        revision::{missing, numbers},
+        revision::{found, numbers},
     },
     text::on_levels,
 };
@@ -180,18 +180,7 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
 }
 
 fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Failure> {
-    let tell_damage = || survey.damage.iter().for_each(|what| say(what));
-    let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| {
-            tell_damage();
-            missing(survey, number)
-        })?,
-        None => {
-            // A newer one may have been there.
-            tell_damage();
-            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
-        }
-    };
+    let revision = found(survey, number)?;
     if !revision.complete {
         return Err(Failure::lost(format!("revision {} is incomplete: it cannot be held", revision.key.number)));
     }
