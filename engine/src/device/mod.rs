@@ -31,6 +31,7 @@ pub(crate) use anonymous::Anonymous;
 pub(crate) use dangling::dangling;
 pub use directory::Directory;
 pub use disk::Disk;
+pub(crate) use disk::check_path;
 pub use file_system::FileSystem;
 pub(crate) use huge::HugePages;
 pub(crate) use lock::{ByteLocks, forks};
