@@ -16,6 +16,7 @@ mod disk_file;
 mod file_system;
 mod huge;
 mod lazy;
+mod limited;
 mod lock;
 mod mapped;
 mod mapping;
@@ -34,6 +35,7 @@ pub use disk::Disk;
 pub(crate) use disk::check_path;
 pub use file_system::FileSystem;
 pub(crate) use huge::HugePages;
+pub(crate) use limited::Limited;
 pub(crate) use lock::{ByteLocks, forks};
 pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 
