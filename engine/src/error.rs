@@ -348,7 +348,7 @@ fn lack(needed: Option<u64>, available: Option<u64>) -> String {
 fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'static str {
     match source.raw_os_error() {
         // The file system did not lack the resource that it counts as free.
-        Some(libc::ENOSPC) if needed.is_some_and(|needed| needed == 0 || available >= Some(needed)) => {
+        Some(libc::ENOSPC) if needed.is_some_and(|needed| is_enough(needed, available)) => {
             "as that is enough, it has no more inodes (df -i), or the device below it is full, as where that is thinly \
              provisioned (the system's log may say more): free some space there or choose another place"
         }
@@ -356,6 +356,12 @@ fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'st
         Some(libc::EDQUOT) => "free some space of this user's, raise the quota, or choose another place",
         _ => "free some space or choose another place",
     }
+}
+
+/// Whether the free bytes suffice; a new name takes a block of its directory.
+fn is_enough(needed: u64, available: Option<u64>) -> bool {
+    const BLOCK: u64 = 4096;
+    available.map_or(needed == 0, |available| available >= needed.max(BLOCK))
 }
 
 /// The place that is full.
@@ -404,6 +410,9 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
              more)"
         }
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        io::ErrorKind::WouldBlock if doing == "starting" => {
+            "let this user, or the job's control group, have more threads (ulimit -u, pids.max), or end some"
+        }
         io::ErrorKind::IsADirectory => "a directory has this name; move it away",
         io::ErrorKind::NotADirectory => "a part of this path is no directory; choose another place",
         io::ErrorKind::AlreadyExists if doing == "making the directory" => "a file has this name; choose another place",
@@ -439,20 +448,21 @@ mod tests {
     }
 
     /// If the device below the file system was full, or its inodes were used up, the only advice was to free some
-    /// space.
+    /// space. If a new name found no byte free, the advice blamed the inodes.
     #[test]
     fn a_file_system_that_is_not_full_itself_is_called_so() {
-        let message = |free| {
+        let lacking = |bytes, free| {
             let full = io::Error::from_raw_os_error(libc::ENOSPC);
-            Error::io("writing to", "layout-1", full).for_want_of(4096, || Some(free)).to_string()
+            Error::io("writing to", "layout-1", full).for_want_of(bytes, || free).to_string()
         };
+        let message = |free| lacking(4096, Some(free));
         assert!(message(0).ends_with("0 are free; free some space or choose another place"), "{}", message(0));
-        assert!(
-            message(4096).contains("4096 are free; as that is enough, it has no more inodes (df -i)"),
-            "{}",
-            message(4096)
-        );
-        assert!(message(4096).contains("thinly provisioned"), "{}", message(4096));
+        for part in ["4096 are free; as that is enough, it has no more inodes (df -i)", "thinly provisioned"] {
+            assert!(message(4096).contains(part), "{}", message(4096));
+        }
+        for (free, blames_inodes) in [(Some(0), false), (Some(4095), false), (Some(4096), true), (None, true)] {
+            assert_eq!(lacking(0, free).contains("inodes"), blames_inodes, "{}", lacking(0, free));
+        }
     }
 
     /// If a level's directory was renamed while the job ran, the error called it a place like /proc. If a file was
@@ -482,6 +492,7 @@ mod tests {
         assert!(message("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
         assert!(message(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
         assert!(message(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
+        assert!(message("starting", io::ErrorKind::WouldBlock).contains("have more threads (ulimit -u, pids.max)"));
         let named = crate::device::Disk::make(std::path::Path::new("/tmp/a\0b")).unwrap_err();
         assert_eq!(named.kind(), ErrorKind::InvalidArgument, "{named}");
     }

@@ -2,7 +2,7 @@
 
 use super::{InSpace, Reader, ShardPlace, guard::Guard};
 use crate::{
-    device::{Device, Disk},
+    device::{Device, Disk, check_path},
     error::{Error, Result},
     ground::Instant,
     plural::count,
@@ -26,6 +26,7 @@ impl Reader {
     /// line warns, once in a process, that a newer one may have existed. `note` names the reader in its hold, which
     /// keeps a running job from removing the revision.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
+        check_path(directory)?;
         let directory = &if rehearsal::is_one() { rehearsal::place(directory) } else { directory.to_owned() };
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
     }

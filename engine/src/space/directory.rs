@@ -227,7 +227,7 @@ pub(crate) fn create_layout(
     let Making { allocate, stripes, when_mapped, .. } = *making;
     let stretches = stretches(&header);
     let wanted = NewFile { bytes: header.file_bytes, stretches, allocate, stripes, when_mapped };
-    let bytes = wanted.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
+    let bytes = wanted.room_bytes(device.directory().is_memory());
     let attempt = || -> Result<LayoutFile> {
         let file = device
             .open(&unfinished, Access::Write, Some(&wanted))
