@@ -70,6 +70,14 @@ impl Newest {
         self.0.iter().any(is_new)
     }
 
+    /// A line before the next start: the revision to go on from.
+    pub fn way_on(&self) -> String {
+        match self.0.is_empty() {
+            true => "no revision is complete: the job begins anew".to_owned(),
+            false => format!("going on from {self}"),
+        }
+    }
+
     /// A line for each space: the revision to go on from, and its age.
     pub fn ages(&self, now_unix_ns: u64) -> Vec<String> {
         let line = |(space, reached): (&PathBuf, &Reached)| {

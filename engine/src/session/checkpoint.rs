@@ -71,7 +71,7 @@ impl SessionState {
             report.checkpoint(key, shard.phases().perceived_ns);
         }
         self.feed(staged.clone().and(source), feeds);
-        // From the second revision on the pages are already in memory.
+        // So from the second revision on, a copy finds its pages in memory.
         self.resources.touch(&self.levels, TouchOrder::EndFirst);
         // Other copies move on in later calls. Receiving them here would delay the program as long as other ranks send.
         self.copy_now(Call::Checkpoint).and(staged).map(|()| number)

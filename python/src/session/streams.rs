@@ -17,8 +17,8 @@ use pyo3::{
 
 #[pymethods]
 impl Session {
-    /// Begins a checkpoint that the program writes in pieces, of at most `bytes` bytes on this rank. Count a piece
-    /// that overlaps another once more, and count the gaps. write() and open() add to it; checkpoint() adds the
+    /// Begins a checkpoint that the program writes in pieces, of at most `bytes` bytes on this rank. Count
+    /// bytes in overlapping pieces twice, and count the gaps. write() and open() add to it; checkpoint() adds the
     /// protected buffers and ends it. Collective; the checkpoint() is then local. The first one of a space sizes the
     /// portions by `bytes`. Returns the number of the future revision. From here on the program can no longer read
     /// the revision that it restored. `notes` as in checkpoint(). If a rank left the checkpoint before without

@@ -3,8 +3,8 @@
 //! then refers to these blocks.
 //!
 //! Invariants: the contents of a revision never depend on a predictor. A page is protected again before it is copied,
-//! so a write during the copy is reported. Reports made under the tracker's lock are noted under it. Nothing is written
-//! from t1 of a revision until that is finished here, nor while another writer writes a root.
+//! so a write during the copy is reported. A report of written pages is noted before the tracker's lock is released.
+//! Nothing is saved early from t1 until the revision is finished here, nor while another writer writes a root.
 
 mod blocks;
 mod budget;

@@ -201,7 +201,7 @@ fn a_programs_own_handlers_of_faults_are_not_called() {
     in_child(|| {
         let handler: extern "C" fn(libc::c_int) = called;
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
-            // SAFETY: the handler ends the child, which is alone.
+            // SAFETY: the handler only ends this process, a forked child with one thread.
             unsafe { libc::signal(signal, handler as libc::sighandler_t) };
         }
         let memory = TestPages::huge(1024);
