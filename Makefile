@@ -145,11 +145,14 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig' \
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
 	install -m 755 $(BUILT)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
-		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
-		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
+	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/include/mainstay_values.hpp \
+		capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_mpi_job.h \
+		capi/mpi/mainstay_mpi_agree.h capi/mpi/mainstay_mpi_world.h capi/mpi/mainstay_mpi_regroup.h \
+		capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h capi/include/mainstay_objects.hpp \
+		capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
 		'$(DESTDIR)$(PREFIX)/include/'
-	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_reader.f90 \
+	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_regions.inc \
+		capi/fortran/mainstay_streams.inc capi/fortran/mainstay_recovery.inc capi/fortran/mainstay_reader.f90 \
 		capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
 	install -m 755 $(BUILT)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
