@@ -38,10 +38,10 @@ pub fn read_in<T>(
 pub fn place_to_show(space: &Path, number: Option<u64>) -> Result<Option<Place>, Failure> {
     let survey = SpaceSurvey::open_all(space)?;
     let revision = chosen(&survey, number)?;
-    if revision.lies.is_empty() {
+    if revision.parts.is_empty() {
         return Ok(None);
     }
-    let whole = revision.lies.iter().rev().find(|lying| lying.whole).map(|lying| lying.place.clone());
+    let whole = revision.parts.iter().rev().find(|part| part.whole).map(|part| part.place.clone());
     let place = whole.ok_or_else(|| {
         let number = revision.key.number;
         let why = "no directory in sight has all of its shards; `mainstay export` collects them";
