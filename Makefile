@@ -152,12 +152,14 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 		'$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich' '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard' \
 		'$(DESTDIR)$(PREFIX)/include/mainstay/ranks/functions' '$(DESTDIR)$(PREFIX)/include/mainstay/ranks/standard'
 	install -m 755 $(BUILT)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
-		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
-		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
-		capi/include/mainstay_ranks.h \
+	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/include/mainstay_values.hpp \
+		capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_mpi_job.h \
+		capi/mpi/mainstay_mpi_agree.h capi/mpi/mainstay_mpi_world.h capi/mpi/mainstay_mpi_regroup.h \
+		capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h capi/include/mainstay_objects.hpp capi/include/mainstay_ranks.h \
+		capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
 		'$(DESTDIR)$(PREFIX)/include/'
-	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_reader.f90 \
+	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_regions.inc \
+		capi/fortran/mainstay_streams.inc capi/fortran/mainstay_recovery.inc capi/fortran/mainstay_reader.f90 \
 		capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
 	for folder in . functions standard; do \
 		install -m 644 $(BUILT)/ranks/include/$$folder/*.h '$(DESTDIR)$(PREFIX)/include/mainstay/ranks/'$$folder || exit; done

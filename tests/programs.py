@@ -81,6 +81,6 @@ def build_fortran(source, name, mpi, *flags, checked=(), module=FORTRAN_MODULE, 
             library.run([*compiler, *modules, "-c", path, "-o", output])
         library.run([mpicc[0], *outputs, *linked, "-o", made])
 
-    sources = [module / "mainstay_c.inc", *(path for _, path in steps)]
+    sources = [*module.glob("*.inc"), *(path for _, path in steps)]
     library.once(program, [*mpicc, *fortran, *flags, *linked], sources, make)
     return program

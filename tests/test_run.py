@@ -222,7 +222,7 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
         (
             "exit 7",
             GAVE_UP,
-            ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"],
+            ["start 1 failed: exit status 7", "no revision is complete: the job begins anew", "start 2", "giving up"],
         ),
         ("kill -KILL $$", GAVE_UP, ["start 1 failed: killed by SIGKILL", "giving up"]),
         ("exit 134", GAVE_UP, ["start 1 failed: exit status 134, SIGABRT"]),

@@ -121,8 +121,8 @@ def upper(text):
 
 
 def cxx_page():
-    source = (ROOT / "capi" / "include" / "mainstay.hpp").read_text()
-    source = source[source.index("namespace mainstay {") :]
+    headers = [ROOT / "capi" / "include" / name for name in ("mainstay_values.hpp", "mainstay.hpp")]
+    source = "".join(path.read_text().partition("\nnamespace mainstay {\n")[2] for path in headers)
     source = re.sub(r"^namespace detail \{\n.*?^\}\s+// namespace detail\n", "", source, flags=re.M | re.S)
     source += (ROOT / "capi" / "mpi" / "mainstay_mpi.hpp").read_text()
     sections = []
@@ -157,7 +157,7 @@ def fortran_page():
         ("mainstay_c.inc", "mainstay_options"),
         ("mainstay_reader.f90", "mainstay_reader"),
     ):
-        source = (ROOT / "capi" / "fortran" / file).read_text()
+        source = fortran_source(file)
         procedures = {entry.name: entry for entry in fortran_procedures(source)}
         before, body = re.split(rf"^  (?=type\b[^\n]*:: {kind}$)", source, maxsplit=1, flags=re.M)
         body = body[: body.index("end type") + len("end type")]
@@ -169,6 +169,13 @@ def fortran_page():
         if free:
             sections.append((f"Procedures of `{file.removesuffix('.f90')}`", free))
     return page("Fortran", "`mainstay.f90` and `mainstay_reader.f90`", sections)
+
+
+def fortran_source(file):
+    """The text of a file, with the files that it includes inside a module."""
+    path = ROOT / "capi" / "fortran" / file
+    included = lambda line: path.with_name(line[1]).read_text()  # noqa: E731
+    return re.sub(r'^  include "(.*)"$', included, path.read_text(), flags=re.M)
 
 
 def fortran_procedures(source):

@@ -15,7 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 HEADER = ROOT / "capi" / "include" / "mainstay.h"
 FOLDER = ROOT / "capi" / "fortran"
 SHIMS = FOLDER / "mainstay_fortran.c"
-MODULES = ("mainstay.f90", "mainstay_reader.f90")
+MODULES = (
+    "mainstay.f90",
+    "mainstay_regions.inc",
+    "mainstay_streams.inc",
+    "mainstay_recovery.inc",
+    "mainstay_reader.f90",
+)
 WRITTEN = FOLDER / "mainstay_c.inc"
 WIDTH = 120
 

@@ -7,7 +7,7 @@ from .sides import CHANGED, CLONE, COPY, FORCED, HASHES, HUGE, LIST, PAGES, SCAN
 GIB, MIB, PAGE = 2**30, 2**20, 4096
 FIRST_WRITE_S = 1.2e-6  # of a page, beside the same write where nothing is watched
 RESTORE_MAX = 1.1  # of an incremental revision, to one that was written whole
-READS_MAX = 1.1  # to what it reads, bare
+READS_MAX = 1.1  # of a restore, to the same reads without Mainstay
 CLONE_MAX = 1.3
 SLOWDOWN_MAX = 1.5  # with write protection
 HUGE_MAX = 0.05  # t2 - t1 with pages of 2 MiB, of a copy
@@ -76,7 +76,7 @@ def often_rows(case, saved, bytes, part, staged):
     revision."""
     dirty = part * bytes
     copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
-    perceived, durable, stored = (saved.of(PAGES, what) for what in ("perceived", "durable", "stored"))
+    perceived, durable, stored = (saved.of(PAGES, measure) for measure in ("perceived", "durable", "stored"))
     book = bookkept_s(perceived, copy, scan, staged, dirty)
     allowed = 1.25 * dirty + MIB * bytes / GIB
     return [
@@ -106,7 +106,7 @@ def restart_rows(case, restarted, revisions):
     for name in (PAGES, HASHES):
         after, restored, bare = (
             f"{name}_after_{revisions}",
-            *(restarted.of(name, what) for what in ("restored", "reads")),
+            *(restarted.of(name, measure) for measure in ("restored", "reads")),
         )
         made.append(rows.row(case, after, restored, "s", WHOLE, whole, RESTORE_MAX))
         made.append(rows.floor(case, f"{name}_reads", bare, "s"))

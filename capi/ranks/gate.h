@@ -4,9 +4,9 @@
  * that holds the slot. The two share no memory but the slot and one page, the gate. The host fills in that page when it
  * starts. It lies at the same address in every process, so a rank finds it after a restart as well.
  *
- * A rank calls the host through `call`. The call saves the rank's registers on the rank's own stack, so a rank that does
- * not run is always inside such a call, and no frame of the host lies on its stack. The host can therefore save, move, or
- * drop the rank at any call. A call may take long: the host runs other ranks meanwhile. */
+ * A rank calls the host through `call`. The call saves the rank's registers on the rank's own stack, so a rank that
+ * does not run is always inside such a call, and no frame of the host lies on its stack. The host can therefore save,
+ * move, or drop the rank at any call. A call may take long: the host runs other ranks meanwhile. */
 #ifndef MAINSTAY_GATE_H
 #define MAINSTAY_GATE_H
 
@@ -26,15 +26,16 @@ struct mainstay_gate {
 
 /* The calls of the gate, with their argument. Each returns 0 unless it says otherwise. */
 enum mainstay_gate_call {
-  MAINSTAY_GATE_INFO = 1,    /* struct mainstay_rank_info: the host fills it in */
-  MAINSTAY_GATE_SEND = 2,    /* struct mainstay_message: starts a send */
-  MAINSTAY_GATE_RECEIVE = 3, /* struct mainstay_message: starts a receive */
-  MAINSTAY_GATE_PROBE = 4,   /* struct mainstay_message: `done` is 1 if a matching message has arrived, else 0 */
-  MAINSTAY_GATE_TAKE = 5,    /* like PROBE, and takes the message out of the queue: `taken` names it */
+  MAINSTAY_GATE_INFO = 1,          /* struct mainstay_rank_info: the host fills it in */
+  MAINSTAY_GATE_SEND = 2,          /* struct mainstay_message: starts a send */
+  MAINSTAY_GATE_RECEIVE = 3,       /* struct mainstay_message: starts a receive */
+  MAINSTAY_GATE_PROBE = 4,         /* struct mainstay_message: `done` is 1 if a matching message has arrived, else 0 */
+  MAINSTAY_GATE_TAKE = 5,          /* like PROBE, and takes the message out of the queue: `taken` names it */
   MAINSTAY_GATE_RECEIVE_TAKEN = 6, /* struct mainstay_message: starts to receive the message that `taken` names */
-  MAINSTAY_GATE_WITHDRAW = 7, /* struct mainstay_message: takes back a receive that is not matched; returns 1 if it did */
-  MAINSTAY_GATE_WAIT = 8,  /* NULL: returns when a message was completed or arrived since this rank's last WAIT */
-  MAINSTAY_GATE_YIELD = 9, /* NULL: lets other ranks run, and lets messages arrive */
+  MAINSTAY_GATE_WITHDRAW =
+      7,                    /* struct mainstay_message: takes back a receive that is not matched; returns 1 if it did */
+  MAINSTAY_GATE_WAIT = 8,   /* NULL: returns when a message was completed or arrived since this rank's last WAIT */
+  MAINSTAY_GATE_YIELD = 9,  /* NULL: lets other ranks run, and lets messages arrive */
   MAINSTAY_GATE_ABORT = 10, /* the exit code as a pointer: ends the job; does not return */
   MAINSTAY_GATE_REFUSE = 11, /* const char *: prints the message, ends the job; does not return */
   MAINSTAY_GATE_LEAVE = 12 /* NULL: the rank has called MPI_Finalize; if it ends before, the job ends */
@@ -66,9 +67,9 @@ struct mainstay_message {
 };
 
 struct mainstay_rank_info {
-  int32_t rank;      /* this rank's number in the job */
-  int32_t ranks;     /* the number of ranks in the job */
-  int32_t node;      /* the number of the node where the job placed the rank at its first start */
+  int32_t rank;  /* this rank's number in the job */
+  int32_t ranks; /* the number of ranks in the job */
+  int32_t node;  /* the number of the node where the job placed the rank at its first start */
   int32_t reserved;
   char node_name[128]; /* ended by NUL; the same number has the same name for as long as the job lives */
 };

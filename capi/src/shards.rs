@@ -43,12 +43,8 @@ pub unsafe extern "C" fn mainstay_bring_shards(session: *mut Session, shards: *c
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let session = unsafe { session_of(session) }?;
-        let wanted: Result<&[u32], Error> = match (count, shards.is_null()) {
-            (0, _) => Ok(&[]),
-            (_, true) => Err(null("shards")),
-            // SAFETY: as the caller promised.
-            (count, false) => Ok(unsafe { std::slice::from_raw_parts(shards, count) }),
-        };
+        // SAFETY: the caller's promise is passed on.
+        let wanted = unsafe { numbers_at(shards, count) };
         session.items.clear();
         let wanted = or_refuse(&mut session.engine, wanted);
         session.engine.bring_shards(wanted)
@@ -120,6 +116,22 @@ pub unsafe extern "C" fn mainstay_read_shard(
     })
 }
 
+/// # Safety
+/// `shards` is null or points to `count` numbers.
+#[allow(unsafe_code)]
+unsafe fn numbers_at<'a>(shards: *const u32, count: usize) -> Result<&'a [u32], Error> {
+    match count {
+        0 => Ok(&[]),
+        _ if shards.is_null() => Err(null("shards")),
+        // A negative count would seem so.
+        _ if count > isize::MAX as usize / size_of::<u32>() => {
+            Err(Error::argument("count", format!("{count} shards, more than any memory has numbers of")))
+        }
+        // SAFETY: as the caller promised, and not null.
+        _ => Ok(unsafe { std::slice::from_raw_parts(shards, count) }),
+    }
+}
+
 fn items_of(session: &mut Session, shard: u32) -> Result<&[Named], Error> {
     // The engine knows whether the shard can still be read.
     let items = session.engine.shards()?.items(shard)?;
@@ -148,4 +160,21 @@ pub(crate) unsafe fn read(
     let (name, into) = unsafe { (name_of(name)?, room(data, bytes)?) };
     *got = reader?.read(shard, &name, offset, into)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A count of -1 read past the numbers.
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_count_that_no_memory_has_is_refused() {
+        let shards = [0, 2];
+        // SAFETY: it is refused before anyone reads the numbers; the other has as many.
+        let (refused, read) = unsafe { (numbers_at(shards.as_ptr(), usize::MAX), numbers_at(shards.as_ptr(), 2)) };
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.starts_with("count: 18446744073709551615 shards"), "{refused}");
+        assert_eq!(read.unwrap(), [0, 2]);
+    }
 }

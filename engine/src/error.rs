@@ -348,7 +348,7 @@ fn lack(needed: Option<u64>, available: Option<u64>) -> String {
 fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'static str {
     match source.raw_os_error() {
         // The file system did not lack the resource that it counts as free.
-        Some(libc::ENOSPC) if needed.is_some_and(|needed| needed == 0 || available >= Some(needed)) => {
+        Some(libc::ENOSPC) if needed.is_some_and(|needed| is_enough(needed, available)) => {
             "as that is enough, it has no more inodes (df -i), or the device below it is full, as where that is thinly \
              provisioned (the system's log may say more): free some space there or choose another place"
         }
@@ -356,6 +356,12 @@ fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'st
         Some(libc::EDQUOT) => "free some space of this user's, raise the quota, or choose another place",
         _ => "free some space or choose another place",
     }
+}
+
+/// Whether the free bytes suffice; a new name takes a block of its directory.
+fn is_enough(needed: u64, available: Option<u64>) -> bool {
+    const BLOCK: u64 = 4096;
+    available.map_or(needed == 0, |available| available >= needed.max(BLOCK))
 }
 
 /// The place that is full.
@@ -404,6 +410,9 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
              more)"
         }
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        io::ErrorKind::WouldBlock if doing == "starting" => {
+            "let this user, or the job's control group, have more threads (ulimit -u, pids.max), or end some"
+        }
         io::ErrorKind::IsADirectory => "a directory has this name; move it away",
         io::ErrorKind::NotADirectory => "a part of this path is no directory; choose another place",
         io::ErrorKind::AlreadyExists if doing == "making the directory" => "a file has this name; choose another place",
@@ -433,35 +442,36 @@ mod tests {
 
     #[test]
     fn a_place_where_nothing_can_be_made_is_called_so() {
-        let told = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
-        assert!(told("making the directory").ends_with("a file system that keeps files"));
-        assert!(told("reading").ends_with("try again"));
+        let message = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
+        assert!(message("making the directory").ends_with("a file system that keeps files"));
+        assert!(message("reading").ends_with("try again"));
     }
 
     /// If the device below the file system was full, or its inodes were used up, the only advice was to free some
-    /// space.
+    /// space. If a new name found no byte free, the advice blamed the inodes.
     #[test]
     fn a_file_system_that_is_not_full_itself_is_called_so() {
-        let told = |free| {
+        let lacking = |bytes, free| {
             let full = io::Error::from_raw_os_error(libc::ENOSPC);
-            Error::io("writing to", "layout-1", full).for_want_of(4096, || Some(free)).to_string()
+            Error::io("writing to", "layout-1", full).for_want_of(bytes, || free).to_string()
         };
-        assert!(told(0).ends_with("0 are free; free some space or choose another place"), "{}", told(0));
-        assert!(
-            told(4096).contains("4096 are free; as that is enough, it has no more inodes (df -i)"),
-            "{}",
-            told(4096)
-        );
-        assert!(told(4096).contains("thinly provisioned"), "{}", told(4096));
+        let message = |free| lacking(4096, Some(free));
+        assert!(message(0).ends_with("0 are free; free some space or choose another place"), "{}", message(0));
+        for part in ["4096 are free; as that is enough, it has no more inodes (df -i)", "thinly provisioned"] {
+            assert!(message(4096).contains(part), "{}", message(4096));
+        }
+        for (free, blames_inodes) in [(Some(0), false), (Some(4095), false), (Some(4096), true), (None, true)] {
+            assert_eq!(lacking(0, free).contains("inodes"), blames_inodes, "{}", lacking(0, free));
+        }
     }
 
     /// If a level's directory was renamed while the job ran, the error called it a place like /proc. If a file was
     /// removed, the error blamed the device.
     #[test]
     fn what_has_gone_meanwhile_is_called_so() {
-        let told = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
-        assert!(told("making").contains("its directory was removed or renamed meanwhile"));
-        assert!(told("syncing").ends_with("as long as a job has it open"));
+        let message = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
+        assert!(message("making").contains("its directory was removed or renamed meanwhile"));
+        assert!(message("syncing").ends_with("as long as a job has it open"));
     }
 
     /// The error named a limit of the process, which had none, instead of the file system's limit.
@@ -478,10 +488,11 @@ mod tests {
     /// The error blamed the device for all of these.
     #[test]
     fn what_no_device_has_done_is_called_so() {
-        let told = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();
-        assert!(told("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
-        assert!(told(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
-        assert!(told(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
+        let message = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();
+        assert!(message("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
+        assert!(message(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
+        assert!(message(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
+        assert!(message("starting", io::ErrorKind::WouldBlock).contains("have more threads (ulimit -u, pids.max)"));
         let named = crate::device::Disk::make(std::path::Path::new("/tmp/a\0b")).unwrap_err();
         assert_eq!(named.kind(), ErrorKind::InvalidArgument, "{named}");
     }

@@ -63,6 +63,6 @@ pub use session::{
 };
 pub use space::{format::PoolBound, tell_times};
 pub use survey::{
-    HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,
-    SpaceSurvey, Verified,
+    HoldState, HoldSurvey, LayoutSurvey, NewestShard, Place, Places, PortionSurvey, RevisionPart, RevisionSurvey,
+    ShardSurvey, SpaceSurvey, Verified,
 };

@@ -38,17 +38,17 @@ mod switch {
     static ACTIVE: AtomicU8 = AtomicU8::new(0);
 
     thread_local! {
-        static TOLD: RefCell<Option<(&'static str, OsString)>> = const { RefCell::new(None) };
+        static VALUE: RefCell<Option<(&'static str, OsString)>> = const { RefCell::new(None) };
     }
 
     /// Sets a variable for the rank on this thread, because ranks that are threads share one environment.
     pub(super) fn tell(name: &'static str, value: String) {
-        TOLD.set(Some((name, value.into())));
+        VALUE.set(Some((name, value.into())));
     }
 
     /// The value that the test set for the rank on this thread.
-    pub(crate) fn told(name: &str) -> Option<OsString> {
-        TOLD.with_borrow(|told| told.clone().filter(|(of, _)| *of == name).map(|(_, value)| value))
+    pub(crate) fn value_of(name: &str) -> Option<OsString> {
+        VALUE.with_borrow(|set| set.clone().filter(|(of, _)| *of == name).map(|(_, value)| value))
     }
 
     pub(super) fn activate(mutant: Mutant) {
@@ -70,7 +70,7 @@ mod tests;
 #[cfg(test)]
 use switch::{activate, tell};
 #[cfg(test)]
-pub(crate) use switch::{is, is_any, told};
+pub(crate) use switch::{is, is_any, value_of};
 
 #[cfg(not(test))]
 pub(crate) const fn is(_mutant: Mutant) -> bool {
@@ -83,6 +83,6 @@ pub(crate) const fn is_any() -> bool {
 }
 
 #[cfg(not(test))]
-pub(crate) const fn told(_name: &str) -> Option<std::ffi::OsString> {
+pub(crate) const fn value_of(_name: &str) -> Option<std::ffi::OsString> {
     None
 }

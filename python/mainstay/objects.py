@@ -23,15 +23,14 @@ load.
 from __future__ import annotations
 
 import dataclasses
-import pickle
-import struct
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Union
 
+from mainstay import _packing
 from mainstay._engine import InvalidArgument, Session
 from mainstay._engine import _Objects as _Core  # type: ignore[attr-defined]
 
@@ -44,8 +43,6 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 Index = Union[int, tuple[int, ...]]
 
-# Greatest depth of values within values.
-DEPTH_MAX = 32
 _HANDLER = "_mainstay_handler"
 
 
@@ -276,10 +273,10 @@ class Kind(Generic[T]):
         except (OverflowError, TypeError, ValueError):
             packed = None
         if packed is None or len(at) != max(self.dimensions, 1):
-            what = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(
+            form = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(
                 self.dimensions, "a number below 2**64"
             )
-            raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it; an index is {what}")
+            raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it; an index is {form}")
         return int(packed)
 
     def _index(self, number: int) -> Index:
@@ -304,13 +301,13 @@ class Kind(Generic[T]):
             return [self._buffer(one)]
         parts: list[Any] = [bytearray()]
         for name in self._fields:
-            _put_text(parts[-1], name)
+            _packing.put_text(parts[-1], name)
             value = getattr(one, name)
             try:
                 if name in self._pickled:
-                    _put_sized(parts[-1], b"p", pickle.dumps(value))
+                    _packing.put_pickled(parts[-1], value)
                 else:
-                    _put(parts, value, 0)
+                    _packing.put(parts, value, 0)
             except InvalidArgument as error:
                 raise InvalidArgument(f"field {name!r}: {error}") from None
         return parts
@@ -318,20 +315,20 @@ class Kind(Generic[T]):
     def _fill(self, one: Any, data: bytes) -> int:
         at = 0
         for name in self._fields or ():
-            saved, at = _get_text(data, at)
+            saved, at = _packing.get_text(data, at)
             if saved != name:
                 raise InvalidArgument(
                     f"packing wrote field {saved!r} where unpacking has {name!r}; let all ranks have the same fields"
                 )
             if name in self._pickled:
-                value, at = _get_pickled(data, at)
+                value, at = _packing.get_pickled(data, at)
             else:
-                value, at = _get(data, at, 0)
+                value, at = _packing.get(data, at, 0)
             setattr(one, name, value)
         return at
 
     def _receive(self, one: Any, method: int, data: bytes) -> None:
-        values, at = _get(data, 0, 0)
+        values, at = _packing.get(data, 0, 0)
         if at != len(data) or not isinstance(values, tuple) or method >= len(self._methods):
             raise InvalidArgument(
                 "the received bytes are no message of mainstay.objects; run the same program on all ranks"
@@ -358,189 +355,7 @@ def _fields(of: type, fields: Sequence[str] | None) -> tuple[str, ...] | None:
 def _packed(method: str, values: tuple[object, ...]) -> bytes:
     parts: list[Any] = [bytearray()]
     try:
-        _put(parts, values, 0)
+        _packing.put(parts, values, 0)
     except InvalidArgument as error:
         raise InvalidArgument(f"message {method!r}: {error}") from None
     return b"".join(parts)
-
-
-# A value is a letter and its data. Numbers are little-endian, lengths have 64 bits. Large memory is a part of its
-# own, which is sent or saved without a copy.
-
-_LENGTH = struct.Struct("<Q")
-_WHOLE, _REAL, _COMPLEX = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd")
-
-
-def _put_sized(out: bytearray, letter: bytes, data: bytes | bytearray) -> None:
-    out += letter
-    out += _LENGTH.pack(len(data))
-    out += data
-
-
-def _put_text(out: bytearray, text: str) -> None:
-    _put_sized(out, b"s", text.encode("utf-8", "surrogatepass"))
-
-
-def _put_memory(parts: list[Any], data: Any, size: int) -> None:
-    parts[-1] += _LENGTH.pack(size)
-    if size:
-        parts += [data, bytearray()]
-
-
-def _put(parts: list[Any], value: Any, depth: int) -> None:
-    out, of = parts[-1], type(value)
-    if depth > DEPTH_MAX:
-        raise InvalidArgument(f"values are nested more than {DEPTH_MAX} deep, or contain themselves")
-    if value is None:
-        out += b"0"
-    elif of is bool:
-        out += b"t" if value else b"f"
-    elif of is int:
-        if -(1 << 63) <= value < 1 << 63:
-            out += b"i" + _WHOLE.pack(value)
-        else:
-            _put_sized(out, b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
-    elif of is float:
-        out += b"d" + _REAL.pack(value)
-    elif of is complex:
-        out += b"c" + _COMPLEX.pack(value.real, value.imag)
-    elif of is str:
-        _put_text(out, value)
-    elif of is bytes or of is bytearray:
-        _put_sized(out, b"b" if of is bytes else b"B", value)
-    elif of is array:
-        out += b"a" + value.typecode.encode()
-        _put_memory(parts, value, len(value) * value.itemsize)
-    elif of is list or of is tuple:
-        out += (b"l" if of is list else b"u") + _LENGTH.pack(len(value))
-        for one in value:
-            _put(parts, one, depth + 1)
-    elif of is dict:
-        out += b"m" + _LENGTH.pack(len(value))
-        for key, one in value.items():
-            _put(parts, key, depth + 1)
-            _put(parts, one, depth + 1)
-    elif (numpy := sys.modules.get("numpy")) and of is numpy.ndarray:
-        _put_array(parts, b"n", value, numpy, depth)
-    elif numpy and isinstance(value, numpy.generic):
-        _put_array(parts, b"g", numpy.asarray(value), numpy, depth)
-    else:
-        why = "take numbers, text, bytes, arrays, lists, tuples and dicts, or name the field in pickled=[...]"
-        raise InvalidArgument(f"a value of type {of.__name__} is not saved as it is; {why}")
-
-
-def _put_array(parts: list[Any], letter: bytes, value: Any, numpy: Any, depth: int) -> None:
-    if value.dtype.hasobject:
-        raise InvalidArgument("an array of Python's objects is not saved as it is; name the field in pickled=[...]")
-    parts[-1] += letter
-    _put(parts, _kind_of(value.dtype, numpy), depth + 1)
-    _put(parts, tuple(value.shape), depth + 1)
-    row = numpy.ascontiguousarray(value).reshape(-1)
-    _put_memory(parts, row.view(numpy.uint8) if row.nbytes else b"", row.nbytes)
-
-
-def _kind_of(dtype: Any, numpy: Any) -> Any:
-    """A description from which numpy makes the same type when it unpacks. Not every description does, for instance
-    that of bfloat16."""
-    for told in ("str", "name") if dtype.names is None else ("descr",):
-        with suppress(TypeError, ValueError):
-            kind = getattr(dtype, told)
-            if numpy.dtype(kind) == dtype:
-                return kind
-    why = "numpy could not make this type again; name the field in pickled=[...], or take a type without gaps, of plain numbers"
-    raise InvalidArgument(f"an array of type {dtype} is not saved as it is: {why}")
-
-
-def _short() -> InvalidArgument:
-    return InvalidArgument("unpacking reads beyond the end of the packed bytes")
-
-
-def _take(data: bytes, at: int, of: struct.Struct) -> tuple[Any, int]:
-    if at + of.size > len(data):
-        raise _short()
-    return of.unpack_from(data, at), at + of.size
-
-
-def _get_sized(data: bytes, at: int) -> tuple[memoryview, int]:
-    (size,), at = _take(data, at, _LENGTH)
-    if size > len(data) - at:
-        raise _short()
-    return memoryview(data)[at : at + size], at + size
-
-
-def _get_text(data: bytes, at: int) -> tuple[str, int]:
-    if data[at : at + 1] != b"s":
-        raise InvalidArgument("unpacking finds something else where packing wrote a field's name")
-    text, at = _get_sized(data, at + 1)
-    return str(text, "utf-8", "surrogatepass"), at
-
-
-def _get_pickled(data: bytes, at: int) -> tuple[Any, int]:
-    if data[at : at + 1] != b"p":
-        raise InvalidArgument(
-            "packing did not pickle a field that unpacking has in pickled=[...]; let all ranks have the same"
-        )
-    pickled, at = _get_sized(data, at + 1)
-    return pickle.loads(pickled), at
-
-
-_PLAIN: Mapping[bytes, Any] = {b"0": None, b"t": True, b"f": False}
-
-
-def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    letter, at = data[at : at + 1], at + 1
-    if depth > DEPTH_MAX:
-        raise InvalidArgument(f"values are nested more than {DEPTH_MAX} deep")
-    if letter in _PLAIN:
-        return _PLAIN[letter], at
-    if letter in (b"i", b"d"):
-        (number,), at = _take(data, at, _WHOLE if letter == b"i" else _REAL)
-        return number, at
-    if letter == b"c":
-        (real, imaginary), at = _take(data, at, _COMPLEX)
-        return complex(real, imaginary), at
-    if letter in (b"I", b"s", b"b", b"B"):
-        body, at = _get_sized(data, at)
-        if letter == b"I":
-            return int.from_bytes(body, "little", signed=True), at
-        if letter == b"s":
-            return str(body, "utf-8", "surrogatepass"), at
-        return (bytes if letter == b"b" else bytearray)(body), at
-    if letter == b"a":
-        made = array(data[at : at + 1].decode("ascii", "replace"))
-        body, at = _get_sized(data, at + 1)
-        made.frombytes(body)
-        return made, at
-    if letter in (b"l", b"u", b"m"):
-        (count,), at = _take(data, at, _LENGTH)
-        all_: list[Any] = []
-        for _ in range(2 * count if letter == b"m" else count):
-            one, at = _get(data, at, depth + 1)
-            all_.append(one)
-        if letter == b"m":
-            return dict(zip(all_[::2], all_[1::2], strict=True)), at
-        return (all_ if letter == b"l" else tuple(all_)), at
-    if letter in (b"n", b"g"):
-        import numpy
-
-        kind, at = _get(data, at, depth + 1)
-        shape, at = _get(data, at, depth + 1)
-        body, at = _get_sized(data, at)
-        try:
-            dtype = numpy.dtype(kind)
-        except TypeError:
-            why = "first import the module that defines it"
-            raise InvalidArgument(
-                f"the packed value is an array of type {kind}, which numpy does not know here; {why}"
-            ) from None
-        if dtype.hasobject:
-            raise InvalidArgument("the packed value is an array of Python's objects")
-        values = numpy.ndarray(shape, dtype, body).copy()
-        if values.nbytes != len(body):
-            raise InvalidArgument("the packed value is an array of another size")
-        return (values[()] if letter == b"g" else values), at
-    if letter == b"p":
-        raise InvalidArgument(
-            "packing pickled a field that is not in pickled=[...] for unpacking; use the same on all ranks"
-        )
-    raise InvalidArgument("unpacking finds bytes that packing did not write") if letter else _short()

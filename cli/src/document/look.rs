@@ -319,18 +319,18 @@ impl Revision {
 impl PartOnLevel {
     fn of(revision: &RevisionSurvey) -> Vec<PartOnLevel> {
         let mut levels: BTreeMap<(LevelKind, u32), BTreeSet<u32>> = BTreeMap::new();
-        for lying in &revision.lies {
-            let shards = levels.entry((lying.place.level, lying.place.copy)).or_default();
-            shards.extend(lying.shards.iter().map(|shard| shard.shard));
+        for part in &revision.parts {
+            let shards = levels.entry((part.place.level, part.place.copy)).or_default();
+            shards.extend(part.shards.iter().map(|shard| shard.shard));
         }
         let is_whole = |shards: &BTreeSet<u32>| shards.len() as u64 == u64::from(revision.shard_count);
-        let lies = |((level, copy), shards): ((LevelKind, u32), BTreeSet<u32>)| PartOnLevel {
+        let parts = |((level, copy), shards): ((LevelKind, u32), BTreeSet<u32>)| PartOnLevel {
             level: level.name(),
             copy,
             shards_found: shards.len(),
             whole: is_whole(&shards),
         };
-        levels.into_iter().map(lies).collect()
+        levels.into_iter().map(parts).collect()
     }
 
     /// `memory`, or `memory, copy 1 (2 shards)`.

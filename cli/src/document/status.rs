@@ -135,19 +135,19 @@ impl Status<'_> {
             lineage: left.map(|left| left.saved.lineage),
             level: left.map(|left| left.level.name()),
         });
-        let told = standing.told.as_ref().map(|status| &status.told);
+        let progress = standing.status.as_ref().map(|status| &status.progress);
         Status {
             space: Space::of(&standing.survey),
             looked_unix_ns: now_unix_ns,
             alarms: &standing.alarms,
-            job: standing.told.as_ref().map(Job::of),
+            job: standing.status.as_ref().map(Job::of),
             levels: standing.levels.iter().map(|level| Level::of(standing, level, now_unix_ns)).collect(),
             losses: losses.collect(),
             unlooked: standing.unlooked_nodes().map(|node| &node.name[..]).collect(),
             lost: &standing.lost,
-            recovered: told.map_or(0, |told| told.recovered),
-            recoveries: told.iter().flat_map(|told| &told.recoveries).map(Recovery::of).collect(),
-            put_off: told.map_or(0, |told| told.put_off),
+            recovered: progress.map_or(0, |progress| progress.recovered),
+            recoveries: progress.iter().flat_map(|progress| &progress.recoveries).map(Recovery::of).collect(),
+            put_off: progress.map_or(0, |progress| progress.put_off),
             unseen: &standing.unseen,
         }
     }
@@ -155,7 +155,7 @@ impl Status<'_> {
 
 impl Job<'_> {
     fn of(status: &status::Status) -> Job<'_> {
-        let (job, told) = (&status.job, &status.told);
+        let (job, progress) = (&status.job, &status.progress);
         let nodes = job.nodes.iter().map(|node| Node {
             name: &node.name,
             host: &node.host,
@@ -164,10 +164,10 @@ impl Job<'_> {
         Job {
             host: &job.host,
             pid: job.pid,
-            lineage: told.lineage,
+            lineage: progress.lineage,
             opened_unix_ns: job.opened_unix_ns,
-            told_unix_ns: told.told_unix_ns,
-            ended: told.ended,
+            told_unix_ns: progress.told_unix_ns,
+            ended: progress.ended,
             ranks: job.ranks,
             nodes: nodes.collect(),
         }
@@ -176,7 +176,7 @@ impl Job<'_> {
 
 impl Level<'_> {
     fn of<'a>(standing: &'a Standing, level: &'a LevelStanding, now_unix_ns: u64) -> Level<'a> {
-        let places = standing.told.as_ref().map(|told| &told.job.places);
+        let places = standing.status.as_ref().map(|status| &status.job.places);
         let place = places.and_then(|places| places.iter().find(|place| place.level == level.level));
         let holders = |index: usize| Some(&place?.holders.get(index)?[..]);
         let copies = level.copies.iter().enumerate().map(|(index, complete)| Copy {

@@ -9,7 +9,7 @@ use crate::{
     text::{self, Align},
 };
 use indicatif::ProgressBar;
-use mainstay_engine::{Lying, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
+use mainstay_engine::{RevisionPart, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 
 /// How often to survey the space again, if a running job removes all revisions that are being read.
 const TRIES: usize = 10;
@@ -69,46 +69,46 @@ fn chosen(survey: &SpaceSurvey, wanted: Option<Revision>) -> Result<Vec<&Revisio
 /// The parts of a revision in one place; in the space itself, if no other level is in sight.
 struct Part<'a> {
     revision: &'a RevisionSurvey,
-    lying: Option<&'a Lying>,
+    in_place: Option<&'a RevisionPart>,
 }
 
 /// All of them are verified, nearest first.
 fn parts(revision: &RevisionSurvey) -> Vec<Part<'_>> {
-    if revision.lies.is_empty() {
-        return vec![Part { revision, lying: None }];
+    if revision.parts.is_empty() {
+        return vec![Part { revision, in_place: None }];
     }
-    revision.lies.iter().map(|lying| Part { revision, lying: Some(lying) }).collect()
+    revision.parts.iter().map(|part| Part { revision, in_place: Some(part) }).collect()
 }
 
 impl Part<'_> {
     fn shards(&self) -> &[ShardSurvey] {
-        self.lying.map_or(&self.revision.shards, |lying| &lying.shards)
+        self.in_place.map_or(&self.revision.shards, |part| &part.shards)
     }
 
     fn block_bytes(&self) -> u64 {
-        self.lying.map_or_else(|| self.revision.block_bytes(), Lying::block_bytes)
+        self.in_place.map_or_else(|| self.revision.block_bytes(), RevisionPart::block_bytes)
     }
 
     fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified, Failure> {
-        Ok(self.lying.map_or_else(|| self.revision.verify(progress), |lying| lying.verify(progress))?)
+        Ok(self.in_place.map_or_else(|| self.revision.verify(progress), |part| part.verify(progress))?)
     }
 }
 
 fn verify_one(part: &Part<'_>, bar: &ProgressBar) -> Result<VerifiedRevision, Failure> {
-    let Part { revision, lying } = part;
+    let Part { revision, in_place } = part;
     bar.set_message(format!("revision {}", revision.key.number));
     let (verdict, mut damage) = match part.verify(&|bytes| bar.inc(bytes))? {
         Verified::Whole => (Verdict::Good, Vec::new()),
         Verified::Damaged { what } => (Verdict::Damaged, what),
         Verified::LetGo => (Verdict::LetGo, Vec::new()),
     };
-    if let Some(lying) = lying {
-        damage.iter_mut().for_each(|what| *what = format!("{}: {what}", lying.place));
+    if let Some(part) = in_place {
+        damage.iter_mut().for_each(|what| *what = format!("{}: {what}", part.place));
     }
     Ok(VerifiedRevision {
         key: Key::of(revision.key),
-        level: lying.map(|lying| lying.place.level.name()),
-        copy: lying.map(|lying| lying.place.copy),
+        level: in_place.map(|part| part.place.level.name()),
+        copy: in_place.map(|part| part.place.copy),
         shards: revision.shard_count,
         shards_found: part.shards().len(),
         verdict,

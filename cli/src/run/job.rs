@@ -189,7 +189,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
         }
         let ended = child.try_wait()?;
         // All its reports are there once it has ended.
-        recoveries.news().for_each(|recovery| say(&recovery.told()));
+        recoveries.news().for_each(|recovery| say(&recovery.summary()));
         killed.iter_mut().for_each(|killed| killed.look());
         if let Some(status) = ended {
             last.into_iter().for_each(|(_, checkpoint)| checkpoint.end());

@@ -288,7 +288,7 @@ fn start_until_done(
             ));
             return Ok(GAVE_UP);
         }
-        say(&format!("going on from {reached}"));
+        say(&reached.way_on());
         before = Some(reached);
         start += 1;
     }

@@ -221,8 +221,11 @@ mod tests {
         let words =
             ["opened /b c", &word("[2]", lost), &word("[4]", "[]"), "recovered 2 7 120000000 2 /b c", "closed /b c"];
         let told = Reported::read(words.join("\0").as_bytes());
-        let told: Vec<String> =
-            told.recovered.iter().map(|(path, recovery)| format!("{}: {}", path.display(), recovery.told())).collect();
+        let told: Vec<String> = told
+            .recovered
+            .iter()
+            .map(|(path, recovery)| format!("{}: {}", path.display(), recovery.summary()))
+            .collect();
         let parts = "a spare took its place; group 0.000 s, opening 0.000 s, state 0.000 s, copies 0.000 s";
         let wanted =
             format!("/b c: rank 2 failed; the job went on anew after 0.12 s ({parts}); lost: revision 7 in /b: gone");

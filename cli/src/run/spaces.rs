@@ -2,7 +2,7 @@
 
 use crate::{exit::say, text};
 use mainstay_engine::{
-    Error, LevelKind, Lying, RevisionSurvey, SpaceSurvey, printable_path,
+    Error, LevelKind, RevisionPart, RevisionSurvey, SpaceSurvey, printable_path,
     status::{last_lineage, was_closed},
 };
 use std::{
@@ -70,6 +70,14 @@ impl Newest {
         self.0.iter().any(is_new)
     }
 
+    /// A line before the next start: the revision to go on from.
+    pub fn way_on(&self) -> String {
+        match self.0.is_empty() {
+            true => "no revision is complete: the job begins anew".to_owned(),
+            false => format!("going on from {self}"),
+        }
+    }
+
     /// A line for each space: the revision to go on from, and its age.
     pub fn ages(&self, now_unix_ns: u64) -> Vec<String> {
         let line = |(space, reached): (&PathBuf, &Reached)| {
@@ -116,8 +124,8 @@ impl fmt::Display for Newest {
 /// True if it is in the space itself, so any nodes can restore it.
 fn is_in_space(revision: &RevisionSurvey) -> bool {
     // Without other levels, the line names no place.
-    let is_there = |lying: &Lying| lying.whole && lying.place.level == LevelKind::Pfs;
-    revision.complete && (revision.lies.is_empty() || revision.lies.iter().any(is_there))
+    let is_there = |part: &RevisionPart| part.whole && part.place.level == LevelKind::Pfs;
+    revision.complete && (revision.parts.is_empty() || revision.parts.iter().any(is_there))
 }
 
 /// The lineages of spaces before a start: each opening begins a new one.

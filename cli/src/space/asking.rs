@@ -131,15 +131,15 @@ impl Asking {
         };
         // A level that is lost with the node has no copies, or may be the first to be complete.
         let outlives = |now: &Standing| {
-            let (Some(node), Some(told)) = (&self.leaves, &now.told) else { return true };
-            let is_left = |loss: &Loss| matches!(loss, Loss::Node(index) if is_called(&told.job.nodes[*index], node));
+            let (Some(node), Some(status)) = (&self.leaves, &now.status) else { return true };
+            let is_left = |loss: &Loss| matches!(loss, Loss::Node(index) if is_called(&status.job.nodes[*index], node));
             let mut left = now.losses.iter().filter(|(loss, _)| is_left(loss));
             left.all(|(_, left)| left.as_ref().is_some_and(|left| is_it(&left.saved)))
         };
         // The job would not go back to a revision that is complete in files but that it does not know yet.
-        let is_known = |now: &Standing| match (&self.leaves, &now.told) {
-            (Some(_), Some(told)) => told
-                .told
+        let is_known = |now: &Standing| match (&self.leaves, &now.status) {
+            (Some(_), Some(status)) => status
+                .progress
                 .levels
                 .iter()
                 .any(|level| has_it(&level.complete) && level.copies.iter().all(|copy| has_it(&copy.complete))),

@@ -38,10 +38,10 @@ pub fn read_in<T>(
 pub fn place_to_show(space: &Path, number: Option<u64>) -> Result<Option<Place>, Failure> {
     let survey = SpaceSurvey::open_all(space)?;
     let revision = chosen(&survey, number)?;
-    if revision.lies.is_empty() {
+    if revision.parts.is_empty() {
         return Ok(None);
     }
-    let whole = revision.lies.iter().rev().find(|lying| lying.whole).map(|lying| lying.place.clone());
+    let whole = revision.parts.iter().rev().find(|part| part.whole).map(|part| part.place.clone());
     let place = whole.ok_or_else(|| {
         let number = revision.key.number;
         let why = "no directory in sight has all of its shards; `mainstay export` collects them";
@@ -71,18 +71,24 @@ fn read_by<T>(
     ))
 }
 
-fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
-    let tell_damage = || survey.damage.iter().for_each(|what| say(what));
-    let revision = match number {
+/// The revision of this number, or the newest complete one. Reports the damage of the space if no revision has the
+/// number, and before it takes the newest: the damage may hide a newer one.
+pub fn found(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
+    let tell_damage = || survey.damage.iter().for_each(|damage| say(damage));
+    match number {
         Some(number) => survey.revision(number).ok_or_else(|| {
             tell_damage();
             missing(survey, number)
-        })?,
+        }),
         None => {
             tell_damage();
-            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
+            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))
         }
-    };
+    }
+}
+
+fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
+    let revision = found(survey, number)?;
     if !revision.complete {
         let (number, found, of) = (revision.key.number, revision.shards.len(), revision.shard_count);
         return Err(Failure::lost(format!(

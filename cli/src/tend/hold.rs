@@ -8,11 +8,13 @@ use crate::{
     space::{
         completing,
         holds::{expiry, held_numbers, in_words, no_room, taken, until},
-        revision::{missing, numbers},
+        revision::{found, numbers},
     },
     text::on_levels,
 };
-use mainstay_engine::{Error, LevelKind, Lying, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
+use mainstay_engine::{
+    Error, LevelKind, Place, Places, RevisionKey, RevisionPart, SpaceSurvey, space::format::Hold, tend,
+};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -57,15 +59,15 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
 /// The reason that a revision cannot be held if each directory has only a part: a hold must be in a place with all of
 /// it.
 fn is_spread(survey: &SpaceSurvey, key: RevisionKey) -> Failure {
-    let places = survey.complete(key).into_iter().flat_map(|revision| &revision.lies);
-    let part = |lying: &Lying| {
-        let shards = lying.shards.len();
-        format!("{} ({shards} {})", lying.place, if shards == 1 { "shard" } else { "shards" })
+    let places = survey.complete(key).into_iter().flat_map(|revision| &revision.parts);
+    let shown = |part: &RevisionPart| {
+        let shards = part.shards.len();
+        format!("{} ({shards} {})", part.place, if shards == 1 { "shard" } else { "shards" })
     };
     Failure::refused(format!(
         "revision {} is in several directories, and none has all of its shards: {}; nothing is held. `mainstay export` copies it out; `mainstay checkpoint` makes the job save a revision to all levels, which you can hold in the space; or hold one that `mainstay ls` shows whole on a level",
         key.number,
-        places.map(part).collect::<Vec<_>>().join("; ")
+        places.map(shown).collect::<Vec<_>>().join("; ")
     ))
 }
 
@@ -132,10 +134,9 @@ fn of_level(does: &str, place: Option<&Place>, failure: Failure) -> Failure {
 /// The places with the whole revision `key`, nearest first; the space itself if no other level is in sight.
 fn places_of(survey: &SpaceSurvey, key: RevisionKey, space: &Path) -> Vec<(Option<Place>, PathBuf)> {
     let revision = survey.complete(key);
-    let lies = revision.iter().flat_map(|revision| &revision.lies);
-    let whole =
-        lies.filter(|lying| lying.whole).map(|lying| (Some(lying.place.clone()), lying.place.directory.clone()));
-    let alone = revision.is_none_or(|revision| revision.lies.is_empty());
+    let parts = revision.iter().flat_map(|revision| &revision.parts);
+    let whole = parts.filter(|part| part.whole).map(|part| (Some(part.place.clone()), part.place.directory.clone()));
+    let alone = revision.is_none_or(|revision| revision.parts.is_empty());
     whole.chain(alone.then(|| (None, space.to_owned()))).collect()
 }
 
@@ -180,18 +181,7 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
 }
 
 fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Failure> {
-    let tell_damage = || survey.damage.iter().for_each(|what| say(what));
-    let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| {
-            tell_damage();
-            missing(survey, number)
-        })?,
-        None => {
-            // A newer one may have been there.
-            tell_damage();
-            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
-        }
-    };
+    let revision = found(survey, number)?;
     if !revision.complete {
         return Err(Failure::lost(format!("revision {} is incomplete: it cannot be held", revision.key.number)));
     }

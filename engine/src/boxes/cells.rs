@@ -142,8 +142,10 @@ mod tests {
                         let by: Vec<usize> = parts.iter().filter(|(_, c)| holds(c, &at)).map(|(i, _)| *i).collect();
                         assert_eq!(by, expected.into_iter().collect::<Vec<_>>(), "{at:?} of {wanted}");
                     }
-                    (Err(Uncovered::Missing(told)), None) => missing += u64::from(holds(told, &at)),
-                    (Err(Uncovered::Missing(told)), Some(_)) => assert!(!holds(told, &at), "{told} is covered"),
+                    (Err(Uncovered::Missing(uncovered)), None) => missing += u64::from(holds(uncovered, &at)),
+                    (Err(Uncovered::Missing(uncovered)), Some(_)) => {
+                        assert!(!holds(uncovered, &at), "{uncovered} is covered")
+                    }
                     (Err(Uncovered::TooManyPieces), _) => panic!("few boxes are too many"),
                 }
                 let Some(side) = (0..sides).rev().find(|side| at[*side] + 1 < wanted.to[*side]) else { break };

@@ -137,16 +137,16 @@ impl Contents {
     }
 
     /// `None` if the bytes contradict themselves, are an outline, or describe a log of more than `blocks_max` blocks.
-    pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
-        let contents = Contents::decode_outline(told)?;
+    pub(crate) fn decode(encoded: &[u8], blocks_max: u64) -> Option<Contents> {
+        let contents = Contents::decode_outline(encoded)?;
         let is_within = contents.blocks.max(contents.shared.end) <= blocks_max;
         (is_within && !contents.is_outline).then_some(contents)
     }
 
     /// The same, for a log of any size, and for an outline too.
-    pub(crate) fn decode_outline(told: &[u8]) -> Option<Contents> {
+    pub(crate) fn decode_outline(encoded: &[u8]) -> Option<Contents> {
         let bytes_max = i64::MAX as u64;
-        let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(told, bytes_max, bytes_max).ok()?;
+        let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(encoded, bytes_max, bytes_max).ok()?;
         let is_shared = |run: &Run| [SHARED, OUTLINED].contains(&run.hashes_at);
         let (own, shared) = match runs[..] {
             [shared] if is_shared(&shared) => (None, Some(shared)),

@@ -414,9 +414,9 @@ mod tests {
                 rest = later;
             }
             let blocks = log.len().div_ceil(BLOCK) as u64;
-            let told = shard.contents(blocks, Annex::default()).encode();
-            let contents = Contents::decode(&told, blocks).expect("as encoded");
-            assert!(Contents::decode(&told, blocks - 1).is_none(), "seed {seed}");
+            let encoded = shard.contents(blocks, Annex::default()).encode();
+            let contents = Contents::decode(&encoded, blocks).expect("as encoded");
+            assert!(Contents::decode(&encoded, blocks - 1).is_none(), "seed {seed}");
             let item = &contents.laid(&runs)[0];
             assert_eq!(item.bytes, wanted.len() as u64, "seed {seed}");
             let found: Vec<u8> = item

@@ -108,10 +108,10 @@ mod tests {
             (on("two", 1, 8), false),
             (NamedOutput { name: b"log".to_vec(), ..on("one", 1, 9) }, false),
         ] {
-            let told = named_twice(&[vec![], vec![one.clone()], vec![other.clone()]]);
-            assert_eq!(told.is_some(), is_one, "{other:?}");
+            let refusal = named_twice(&[vec![], vec![one.clone()], vec![other.clone()]]);
+            assert_eq!(refusal.is_some(), is_one, "{other:?}");
             let says = "/a/log.txt is named on rank 1 and on rank 2; name each";
-            assert!(told.is_none_or(|told| told.starts_with(says)));
+            assert!(refusal.is_none_or(|refusal| refusal.starts_with(says)));
         }
         // Without a creation time, only files of one node can be identified as the same.
         let unborn = |boot| vec![on(boot, 1, 0)];

@@ -15,7 +15,7 @@ use super::{
 use crate::{error::Result, remark::Remark, space::format::Note};
 use std::ops::Range;
 
-static TOLD: Remark = Remark::new();
+static POINTERS: Remark = Remark::new();
 const WORD: usize = 8;
 
 /// Pointers in a region: their number, and the offset of the first.
@@ -49,7 +49,7 @@ pub(crate) fn check_pointers(regions: &[Region], notes: &[Note]) -> Result<()> {
 /// Warns the user, at the first checkpoint, of pointers that will be invalid in the next run of this program.
 pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
     if regions.all().iter().any(stays) {
-        TOLD.make(rank, || pointers_to_tell(regions, &loaded()));
+        POINTERS.make(rank, || pointers_to_tell(regions, &loaded()));
     }
 }
 
@@ -80,8 +80,8 @@ fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
 /// The system loads position-independent programs above this address, and others far below.
 const MOVED_FROM: u64 = 1 << 40;
 
-fn range_of(told: &str) -> Option<Range<u64>> {
-    let (start, end) = told.split_once('-')?;
+fn range_of(text: &str) -> Option<Range<u64>> {
+    let (start, end) = text.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
     Some(number(start)?..number(end)?)
 }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     #[allow(unsafe_code)]
     fn pointers_into_libraries_are_told_of_wherever_the_program_lies() {
-        let told = |word: usize| {
+        let remark_on = |word: usize| {
             let mut words = [0, word, 1];
             let mut regions = Regions::default();
             // SAFETY: it is there as long as the regions.
@@ -138,12 +138,12 @@ mod tests {
             regions.add(region.unwrap()).unwrap();
             pointers_to_tell(&regions, &(0x40_0000..0x50_0000))
         };
-        let line = told(libc::puts as *const () as usize).unwrap();
+        let line = remark_on(libc::puts as *const () as usize).unwrap();
         assert!(
             line.contains("1 words of the region \"heap/400000000000\", the first at byte 8, point into shared"),
             "{line}"
         );
-        assert_eq!([told(0x40_0010), told(0), told(usize::MAX)], [const { None }; 3]);
+        assert_eq!([remark_on(0x40_0010), remark_on(0), remark_on(usize::MAX)], [const { None }; 3]);
     }
 
     #[test]

@@ -333,8 +333,8 @@ impl Pagemap {
         };
         let count = call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
         // If `found` is full, the kernel may have looked further than it says.
-        let told_to = found[..count].last().map_or(0, |last| last.end);
-        Ok((count, scan.walk_end.max(told_to) as usize))
+        let end = found[..count].last().map_or(0, |last| last.end);
+        Ok((count, scan.walk_end.max(end) as usize))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hints of MPI-IO, from an MPI_Info, read as settings.
 
-use super::{Choice, Key, Value};
+use super::{Choice, Key, Value, value::shortened};
 use crate::{
     error::{Error, Result},
     space::Per,
@@ -29,7 +29,7 @@ impl Choice {
         }
         let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
         let Some(setting) = of_mpi.or(name.strip_prefix(OWN)) else { return Ok(()) };
-        let unknown = || Error::argument(format!("hint {name}"), Key::unknown(setting));
+        let unknown = || Error::argument(format!("hint {}", shortened(name)), Key::unknown(setting));
         let key = Key::named(setting).ok_or_else(unknown)?;
         // All values are texts here.
         let read = self.read(key, Value::Word(OsStr::new(value)));
@@ -58,6 +58,8 @@ mod tests {
         assert_eq!(choice, expected);
         let error = choice.hint("mainstay_kep", "1").unwrap_err().to_string();
         assert!(error.starts_with("hint mainstay_kep: ") && error.contains("did you mean keep?"), "{error}");
+        let long = choice.hint(&format!("mainstay_{}", "x".repeat(1 << 20)), "1").unwrap_err().to_string();
+        assert!(long.len() < 300, "{} bytes", long.len());
         let error = choice.hint("striping_unit", "1000").unwrap_err().to_string();
         assert!(error.starts_with("hint striping_unit: ") && error.contains("64 KiB"), "{error}");
         let error = choice.hint("cb_nodes", "none").unwrap_err().to_string();

@@ -72,7 +72,11 @@ impl Key {
         if (self.in_range)(config) {
             return Ok(());
         }
-        Err(self.refusal(&format!("{} is out of range", (self.show)(config))))
+        let shown = match value::shortened(&(self.show)(config).to_string()) {
+            empty if empty.is_empty() => "\"\"".to_owned(),
+            shown => shown,
+        };
+        Err(self.refusal(&format!("{shown} is out of range")))
     }
 }
 
@@ -98,9 +102,10 @@ pub(super) fn likeness(name: &str, other: &str) -> f64 {
     strsim::jaro_winkler(&plain(name), &other.to_lowercase())
 }
 
-/// A name in normal form, without differences that do not count.
+/// A name in normal form, without differences that do not count: `MAINSTAY_KEEP` and `mainstay_keep` are `keep`.
 fn plain(name: &str) -> String {
-    value::shortened(name).to_lowercase().replace('-', "_")
+    let plain = value::shortened(name).to_lowercase().replace('-', "_");
+    plain.strip_prefix("mainstay_").map(str::to_owned).unwrap_or(plain)
 }
 
 /// Whether `name` is so similar to `other` that nothing else can be meant. The limit is above names used by module
@@ -157,6 +162,8 @@ mod tests {
             ("incremental_snapshot", "capture"),
             ("zstd", "compress"),
             ("KEEP", "keep"),
+            ("MAINSTAY_KEEP", "keep"),
+            ("mainstay_every_second", "every_seconds"),
         ];
         for (wrong, meant) in near {
             assert_eq!(Key::nearest(wrong), Some(meant));
@@ -168,11 +175,19 @@ mod tests {
             ("pool", "pool_bytes"),
         ];
         for (wrong, meant) in several {
-            let told = Key::unknown(wrong);
-            assert!(told.ends_with(&format!("did you mean {meant}?")), "{told}");
+            let message = Key::unknown(wrong);
+            assert!(message.ends_with(&format!("did you mean {meant}?")), "{message}");
         }
         assert_eq!(Key::nearest("zzz"), None);
         assert_eq!(Key::nearest(""), None);
+    }
+
+    /// An empty path left a gap in the message, and a long one filled it.
+    #[test]
+    fn paths_out_of_range_are_shown_in_a_message() {
+        let refused = |path: &str| Choice::default().set("disk", Value::Word(path.as_ref())).unwrap_err().to_string();
+        assert!(refused("").starts_with("disk: \"\" is out of range"), "{}", refused(""));
+        assert!(refused(&"x".repeat(1 << 20)).len() < 300);
     }
 
     #[test]

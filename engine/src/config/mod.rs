@@ -1,6 +1,7 @@
 //! The settings of a session and their valid values.
 //!
-//! `table` is the one table of the settings, a row each, and `key` describes one row. `choice` holds the settings from
+//! `table` is the one table of the settings, a row each. `generator` makes the types of the settings from it, and `key`
+//! describes one row. `choice` holds the settings from
 //! one place, such as `file` and `environment`. `resolve` combines them and remembers the source of each value. `words`
 //! has the named values, `in_force` the derived values, and `alike` compares the settings of the ranks of a job.
 //!
@@ -10,6 +11,7 @@ mod alike;
 mod choice;
 mod environment;
 mod file;
+mod generator;
 mod hints;
 mod in_force;
 mod key;

@@ -94,7 +94,11 @@ pub(super) fn seconds(value: &Value) -> Read<Duration> {
         _ => value.text().and_then(|text| text.parse::<f64>().ok()),
     };
     match plain {
-        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| out_of_range(seconds)),
+        Some(seconds) => {
+            // A time that rounds to zero is none: zero turns many settings off.
+            let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero() || seconds == 0.0);
+            time.ok_or_else(|| out_of_range(seconds))
+        }
         None => {
             let time = value.text().and_then(|text| humantime::parse_duration(text).ok());
             time.ok_or_else(|| format!("{value} is no time"))
@@ -297,7 +301,7 @@ mod tests {
             assert_eq!(seconds(&read("500 ms")), Ok(half));
             assert_eq!(seconds(&read("10 min")), Ok(Duration::from_secs(600)));
             assert_eq!(seconds(&read("1h 30m")), Ok(Duration::from_secs(5400)));
-            for far in ["-1", "inf", "NaN", "1e300"] {
+            for far in ["-1", "inf", "NaN", "1e300", "1e-10"] {
                 assert!(seconds(&read(far)).unwrap_err().contains("out of range"), "{far:?}");
             }
             for ill in ["", "min", "10 fortnights", "-1 s", "99999999999999999999 years", "1:30"] {
@@ -306,8 +310,8 @@ mod tests {
         }
         assert_eq!(seconds(&Value::Integer(7)), Ok(Duration::from_secs(7)));
         assert_eq!(seconds(&Value::Float(0.5)), Ok(half));
-        for far in [Value::Integer(-1), Value::Integer(i128::MAX), Value::Float(f64::NAN), Value::Float(f64::INFINITY)]
-        {
+        let (nan, infinite, tiny) = (Value::Float(f64::NAN), Value::Float(f64::INFINITY), Value::Float(1e-300));
+        for far in [Value::Integer(-1), Value::Integer(i128::MAX), nan, infinite, tiny] {
             assert!(seconds(&far).unwrap_err().contains("out of range"), "{far:?}");
         }
         assert!(seconds(&Value::Other("a table")).unwrap_err().contains("a table is no time"));

@@ -1,4 +1,5 @@
-//! Broken links: "no such directory" does not help if the directory was moved away behind a link.
+//! Finds a broken link in a path, for the message of an error. "No such directory" alone does not help if the user sees
+//! a link there, and only its target was moved away.
 
 use crate::printable::printable_path;
 use std::{fs, path::Path};

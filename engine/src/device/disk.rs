@@ -27,6 +27,17 @@ pub struct Disk {
     recent: Arc<Recent>,
 }
 
+/// Refuses a path that no directory has.
+pub(crate) fn check_path(directory: &Path) -> Result<()> {
+    let name = directory.as_os_str();
+    let why = match name.as_encoded_bytes().contains(&0) {
+        true => "it has a zero byte, which no file name has",
+        false if name.is_empty() => "it is empty",
+        false => return Ok(()),
+    };
+    Err(Error::argument("path", format!("{why}; give the directory of the space")))
+}
+
 impl Disk {
     /// The directory of an existing space.
     pub fn existing(directory: &Path) -> Disk {
@@ -36,6 +47,7 @@ impl Disk {
     /// Makes the directory, for this user only, if it is missing. `NotASpace`: the path is not a directory, or another
     /// user made it in a place open to all users.
     pub fn make(directory: &Path) -> Result<Disk> {
+        check_path(directory)?;
         if let Ok(named) = path::absolute(directory) {
             check_own(&named)?;
         }
@@ -46,12 +58,6 @@ impl Disk {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 let why = dangling(directory).unwrap_or_else(|| "it is not a directory".to_owned());
                 Error::NotASpace { path: printable_path(directory), why }
-            }
-            _ if directory.as_os_str().is_empty() => {
-                Error::argument("path", "it is empty; give the directory of the space")
-            }
-            _ if directory.as_os_str().as_encoded_bytes().contains(&0) => {
-                Error::argument("path", "it has a zero byte, which no file name has; give the directory of the space")
             }
             _ => Error::io("making the directory", printable_path(directory), e).for_want_of(0, || {
                 let above = directory.ancestors().skip(1).find(|above| above.is_dir())?;

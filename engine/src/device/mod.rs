@@ -16,6 +16,7 @@ mod disk_file;
 mod file_system;
 mod huge;
 mod lazy;
+mod limited;
 mod lock;
 mod mapped;
 mod mapping;
@@ -31,8 +32,10 @@ pub(crate) use anonymous::Anonymous;
 pub(crate) use dangling::dangling;
 pub use directory::Directory;
 pub use disk::Disk;
+pub(crate) use disk::check_path;
 pub use file_system::FileSystem;
 pub(crate) use huge::HugePages;
+pub(crate) use limited::Limited;
 pub(crate) use lock::{ByteLocks, forks};
 pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 

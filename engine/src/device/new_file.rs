@@ -49,7 +49,12 @@ impl NewFile {
 
     /// Number of bytes that will be written.
     pub fn written_bytes(&self) -> u64 {
-        self.stretches.iter().map(|stretch| stretch.end - stretch.start).sum()
+        self.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add)
+    }
+
+    /// Number of bytes that the file needs room for: in memory all of it is allocated, as `set_aside` does.
+    pub(crate) fn room_bytes(&self, in_memory: bool) -> u64 {
+        if in_memory && self.allocate == Allocate::Blocks { self.bytes } else { self.written_bytes() }
     }
 
     /// Gives the empty `file` its length, and reserves the wanted room if its file system `sets_aside` any. Later

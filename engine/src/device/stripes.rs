@@ -78,19 +78,21 @@ fn choose_ceph(file: &fs::File, stripes: Stripes) -> io::Result<()> {
 fn ceph(file: &fs::File, field: &str) -> io::Result<u64> {
     let mut value = [0_u8; 64];
     let name = format!("ceph.file.layout.{field}");
-    let bytes = fgetxattr(file, &*name, &mut value[..]).map_err(|e| told(&name, e.into()))?;
+    let bytes = fgetxattr(file, &*name, &mut value[..]).map_err(|e| error_about(&name, e.into()))?;
     let text = std::str::from_utf8(&value[..bytes.min(value.len())]).unwrap_or_default();
     let number = text.trim_end_matches('\0').trim().parse();
-    number.map_err(|_| told(&name, io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number"))))
+    number.map_err(|_| {
+        error_about(&name, io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number")))
+    })
 }
 
 fn set_ceph(file: &fs::File, field: &str, value: u64) -> io::Result<()> {
     let name = format!("ceph.file.layout.{field}");
     let set = fsetxattr(file, &*name, value.to_string().as_bytes(), XattrFlags::empty());
-    set.map_err(|e| told(&format!("{name} = {value}"), e.into()))
+    set.map_err(|e| error_about(&format!("{name} = {value}"), e.into()))
 }
 
-fn told(what: &str, error: io::Error) -> io::Error {
+fn error_about(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -108,9 +110,9 @@ pub(super) fn make_lustre(lfs: &Path, path: &Path, stripes: Stripes) -> io::Resu
 }
 
 fn lustre_stripe_bytes(lfs: &Path, path: &Path) -> io::Result<u64> {
-    let told = run(command(lfs)?.args(["getstripe", "-S"]).arg(path))?;
-    let number = told.split_whitespace().next().and_then(|word| word.parse().ok());
-    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("lfs getstripe said {told:?}")))
+    let output = run(command(lfs)?.args(["getstripe", "-S"]).arg(path))?;
+    let number = output.split_whitespace().next().and_then(|word| word.parse().ok());
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("lfs getstripe said {output:?}")))
 }
 
 fn run(command: &mut Command) -> io::Result<String> {

@@ -20,10 +20,10 @@ pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
         _ => Vec::new(),
     };
     group.broadcast(speaker, &mut message)?;
-    let told = decode::<Failure>(&message)?;
+    let failure = decode::<Failure>(&message)?;
     match mine {
-        Err(own) if gravity(own.kind()) >= gravity(told.kind) => Err(own),
-        _ => Err(told.on(speaker)),
+        Err(own) if gravity(own.kind()) >= gravity(failure.kind) => Err(own),
+        _ => Err(failure.on(speaker)),
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use crate::group::ThreadGroup;
 
     /// The result of each rank if each has failed with an error of its own, or not at all.
-    fn told(failed: &[Option<Error>]) -> Vec<(ErrorKind, String)> {
+    fn outcomes(failed: &[Option<Error>]) -> Vec<(ErrorKind, String)> {
         let ranks = ThreadGroup::new(failed.len()).into_iter().zip(failed);
         std::thread::scope(|scope| {
             let running: Vec<_> = ranks
@@ -76,12 +76,12 @@ mod tests {
     fn what_ends_the_session_is_told_to_all_ranks() {
         let full = |of: &str| Some(Error::Internal { what: of.to_owned() });
         let sync = |of: &str| Some(Error::SyncFailed { path: of.to_owned(), cause: "EIO".to_owned() });
-        let all = told(&[full("a"), None, sync("b"), sync("c")]);
+        let all = outcomes(&[full("a"), None, sync("b"), sync("c")]);
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::SyncFailed), "{all:?}");
         // A rank with an equally severe error keeps its own.
         let said = |rank: usize, text: &str| all[rank].1.contains(text);
         assert!(said(0, "on rank 2: ") && said(1, "on rank 2: ") && said(3, "sync of c"), "{all:?}");
-        let all = told(&[None, full("a"), full("b")]);
+        let all = outcomes(&[None, full("a"), full("b")]);
         assert!(all[0].1.contains("on rank 1: ") && all[2].1.contains('b') && !all[2].1.contains("on rank"), "{all:?}");
     }
 }

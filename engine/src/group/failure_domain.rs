@@ -203,8 +203,8 @@ mod tests {
             ("sw\u{1b}[31m.n1", "switch.node", None),
         ];
         for (path, pattern, expected) in cases {
-            let told = of(&[(SLURM_PATH, path), (SLURM_PATTERN, pattern)], "n1").unwrap();
-            assert_eq!(told.as_deref(), expected, "{path} {pattern}");
+            let domain = of(&[(SLURM_PATH, path), (SLURM_PATTERN, pattern)], "n1").unwrap();
+            assert_eq!(domain.as_deref(), expected, "{path} {pattern}");
         }
         assert_eq!(of(&[(SLURM_PATH, "sw1.n1")], "n1").unwrap(), None);
         let long = "s".repeat(1 << 20);

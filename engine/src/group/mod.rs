@@ -2,6 +2,9 @@
 //! collectives, and messages between two ranks, including messages in the background. If it can, the adapter also
 //! provides the failed ranks, and a group without them. These are called only from the thread that calls the session,
 //! never from I/O threads.
+//!
+//! The folder also finds the neighbours on a node, the rack or switch with which a node fails (`failure_domain`), and
+//! the nodes that keep copies for each other (`buddies`).
 
 mod agree;
 mod buddies;

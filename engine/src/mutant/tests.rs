@@ -36,9 +36,9 @@ fn every_mutant_is_caught() {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "mutant::tests::all_take_turns", "--ignored", "--nocapture"]);
     let ran = command.output().unwrap();
-    let told = String::from_utf8_lossy(&ran.stdout);
-    tell!("{told}");
-    assert!(ran.status.success() && told.contains("1 passed"), "{}", String::from_utf8_lossy(&ran.stderr));
+    let output = String::from_utf8_lossy(&ran.stdout);
+    tell!("{output}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]

@@ -265,8 +265,8 @@ fn threads() -> BTreeSet<OsString> {
 
 /// The scheduling policy of a hashing thread.
 fn policy_of_hashing(thread: &OsString) -> Option<i32> {
-    let told = fs::read_to_string(Path::new("/proc/self/task").join(thread).join("stat")).ok()?;
-    let (named, fields) = told.rsplit_once(") ")?;
+    let stat = fs::read_to_string(Path::new("/proc/self/task").join(thread).join("stat")).ok()?;
+    let (named, fields) = stat.rsplit_once(") ")?;
     // The first of these fields is the third of all, and the policy the 41st.
     named.contains("(mainstay-hash").then(|| fields.split(' ').nth(41 - 3)?.parse().ok())?
 }

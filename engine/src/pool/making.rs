@@ -158,7 +158,7 @@ impl Shared {
 
     fn make(&self, aim: Aim) -> Result<()> {
         let made = self.make_memory(aim);
-        let told = match &made {
+        let outcome = match &made {
             Ok(()) => MADE,
             Err(crate::Error::PoolFull { needed, available, .. }) => {
                 self.control().full_needed.store(*needed, Ordering::Release);
@@ -167,13 +167,13 @@ impl Shared {
             }
             Err(_) => FAILED,
         };
-        self.end_making(told);
+        self.end_making(outcome);
         made
     }
 
-    fn end_making(&self, told: u64) {
+    fn end_making(&self, outcome: u64) {
         // If another member took over, its result is newer than this one.
-        let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = self.control().making.compare_exchange(self.mine(), outcome, Ordering::SeqCst, Ordering::Relaxed);
         self.control().made.wake_all();
     }
 
@@ -335,8 +335,8 @@ impl Shared {
     /// Looks how much memory other members have made. Calls the system only if `made_bytes` has changed since: a member
     /// that frees memory lowers it first.
     pub(super) fn see(&self) -> u64 {
-        let told = self.control().made_bytes.load(Ordering::SeqCst);
-        let made = if told == self.sizes.checked.load(Ordering::Acquire) { told } else { self.made() };
+        let counted = self.control().made_bytes.load(Ordering::SeqCst);
+        let made = if counted == self.sizes.checked.load(Ordering::Acquire) { counted } else { self.made() };
         self.sizes.seen.fetch_max(made, Ordering::AcqRel);
         made
     }

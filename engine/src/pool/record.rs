@@ -61,7 +61,8 @@ struct Recorded {
     over: AtomicBool,
     /// Whether the record is sealed and counted in the pool.
     counted: AtomicBool,
-    /// Number of bytes of the rows that are being read, and must not change any more.
+    /// Number of bytes at the start of the rows that are being read, and must not change any more. A row is the hash of
+    /// one block.
     rows_read: AtomicU64,
 }
 

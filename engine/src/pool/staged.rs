@@ -72,11 +72,11 @@ impl StagedShards {
         }
         let (mut missing, mut number) = (0_u64, 0);
         for member in 0..constants.members {
-            let told = MemberTold::read(directory, constants, pool, member)?;
+            let counts = MemberCounts::read(directory, constants, pool, member)?;
             let readable = sealed.iter().filter(|sealed| sealed.member == member).count() as u32;
-            let lacks = told.sealed.saturating_sub(readable).saturating_add(told.lost);
+            let lacks = counts.sealed.saturating_sub(readable).saturating_add(counts.lost);
             if lacks > 0 {
-                (missing, number) = (missing + u64::from(lacks), told.number.max(number));
+                (missing, number) = (missing + u64::from(lacks), counts.number.max(number));
             }
         }
         let mut lost = Vec::new();
@@ -101,21 +101,21 @@ fn why(error: Error) -> String {
 }
 
 /// The pool's count of a member's records.
-struct MemberTold {
+struct MemberCounts {
     sealed: u32,
     lost: u32,
     number: u64,
 }
 
-impl MemberTold {
-    fn read(directory: &Path, constants: &Constants, pool: &File, member: u32) -> Result<MemberTold> {
+impl MemberCounts {
+    fn read(directory: &Path, constants: &Constants, pool: &File, member: u32) -> Result<MemberCounts> {
         let failed = |e| file::failed("reading", &file::path_of(directory, constants.id, None), e);
         let mut entry = [0; size_of::<MemberEntry>()];
         let at = constants.member_table_at() + member as usize * entry.len();
         pool.read_exact_at(&mut entry, at as u64).map_err(failed)?;
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
         let number = offset_of!(MemberEntry, number);
-        Ok(MemberTold {
+        Ok(MemberCounts {
             sealed: word(offset_of!(MemberEntry, sealed)),
             lost: word(offset_of!(MemberEntry, lost)),
             number: u64::from_ne_bytes(std::array::from_fn(|byte| entry[number + byte])),

@@ -34,9 +34,6 @@ impl Kind {
         (Self::Oracle, "oracle"),
     ];
 
-    /// The predictors that know only the past.
-    pub const REAL: [Kind; 5] = [Self::Infrequent, Self::Idle, Self::Phase, Self::Count, Self::Auto];
-
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }

@@ -2,7 +2,7 @@
 
 use super::{InSpace, Reader, ShardPlace, guard::Guard};
 use crate::{
-    device::{Device, Disk},
+    device::{Device, Disk, check_path},
     error::{Error, Result},
     ground::Instant,
     plural::count,
@@ -26,6 +26,7 @@ impl Reader {
     /// line warns, once in a process, that a newer one may have existed. `note` names the reader in its hold, which
     /// keeps a running job from removing the revision.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
+        check_path(directory)?;
         let directory = &if rehearsal::is_one() { rehearsal::place(directory) } else { directory.to_owned() };
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
     }
@@ -60,7 +61,7 @@ impl Reader {
             if at_work && !guards.is_empty() {
                 guards.retain_mut(|guard| guard.hold(found.key));
             }
-            let is_there = !at_work || !guards.is_empty() || found.lies.iter().any(|lying| !lying.whole);
+            let is_there = !at_work || !guards.is_empty() || found.parts.iter().any(|part| !part.whole);
             let mut space = Box::new(InSpace::new(found, damage, guards));
             let places = if is_there { space.places()? } else { None };
             match places {
@@ -106,7 +107,7 @@ fn whole_on<'a>(
     revision: &'a RevisionSurvey,
     device: &'a Arc<dyn Device>,
 ) -> impl Iterator<Item = Arc<dyn Device>> + 'a {
-    let whole = revision.lies.iter().filter(|lying| lying.whole);
-    let places = whole.map(|lying| Arc::new(Disk::existing(&lying.place.directory)) as Arc<dyn Device>);
-    revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
+    let whole = revision.parts.iter().filter(|part| part.whole);
+    let places = whole.map(|part| Arc::new(Disk::existing(&part.place.directory)) as Arc<dyn Device>);
+    revision.parts.is_empty().then(|| device.clone()).into_iter().chain(places)
 }

@@ -165,8 +165,8 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     }
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
     // Each rank of a node reports a revision that was staged in the node's memory and lost; one report is enough.
-    let mut told = BTreeSet::new();
-    let damaged_slots = sights.iter().flat_map(|sight| &sight.damaged_slots).filter(|what| told.insert(*what));
+    let mut listed = BTreeSet::new();
+    let damaged_slots = sights.iter().flat_map(|sight| &sight.damaged_slots).filter(|what| listed.insert(*what));
     found.damaged_slots = damaged_slots.cloned().collect();
     Ok(found)
 }

@@ -73,14 +73,14 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
         return over("held revisions need its place");
     }
     let Some(contents) = Contents::decode_outline(&plan.contents) else { return over(CONTRADICTS) };
-    let told = &target.allocation;
-    if contents.is_outline != told.is_outline {
+    let announced = &target.allocation;
+    if contents.is_outline != announced.is_outline {
         return over(CONTRADICTS);
     }
     let (delta, contents) = match contents.is_outline {
-        false => (told.clone(), contents),
+        false => (announced.clone(), contents),
         true => {
-            if contents.blocks > told.log_blocks() || !told.shared.is_empty() {
+            if contents.blocks > announced.log_blocks() || !announced.shared.is_empty() {
                 return over(CONTRADICTS);
             }
             let Some(filled) = filled(&ledger, &portion, owed, &contents)? else { return over(SHARED_IS_GONE) };

@@ -1,4 +1,4 @@
-//! Completing one shard from its record, in one of its targets.
+//! Completing one shard from its record, in one of its targets: the portions to which its process would have written it.
 
 use super::{
     claim::{Claim, Standing, examine, sync_outputs},
@@ -133,8 +133,8 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
     Error::PortionOutOfSight { path, rank, files: files_of_layout(owed.target.layout_id) }
 }
 
-/// Why the shard can never be completed, if a chunk is missing, or bytes of an output file. Makes the output files
-/// durable.
+/// The reason that the shard can never be completed: a chunk is missing, or an output file is too short. `None` if
+/// nothing is missing. Makes the output files durable.
 fn lacks(
     device: &dyn Device,
     owed: Owed<'_>,

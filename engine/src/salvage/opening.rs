@@ -177,7 +177,7 @@ fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost
 fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Result<RecordFate> {
     let (mut stays, mut bytes, mut first) = (false, 0, None);
     let staged = dead.staged()?;
-    let told = left.lost.len();
+    let lost_before = left.lost.len();
     for owed in staged.sealed.iter().flat_map(Sealed::owed) {
         let plan = &owed.shard.plan;
         let mut is_lost = |why: &str| {
@@ -223,7 +223,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
     }
     match first {
         None if stays => Ok(RecordFate::Stays),
-        None if left.lost.len() > told => Ok(RecordFate::Over),
+        None if left.lost.len() > lost_before => Ok(RecordFate::Over),
         None => Ok(RecordFate::Done),
         Some((owed, error)) => {
             // Name the bytes for all shards, so that the user frees enough at once.

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_highest_counts_and_what_differs_is_known() {
         let group = ThreadGroup::new(3);
-        let told = |rank| Agreement {
+        let agreement_of = |rank| Agreement {
             call: EqualOnAllRanks::of(2),
             step: EqualOnAllRanks::of(rank),
             not_ready: Flag::from(rank == 1),
@@ -88,7 +88,7 @@ mod tests {
         thread::scope(|scope| {
             for (group, rank) in group.iter().zip(0..) {
                 scope.spawn(move || {
-                    let all = told(rank).reach(group).unwrap();
+                    let all = agreement_of(rank).reach(group).unwrap();
                     assert!(all.call.is_so() && !all.step.is_so() && all.not_ready.is_set() && !all.anything.is_set());
                     assert_eq!((all.step.lowest(), all.step.highest(), all.chunk), (0, 2, [0, 9]));
                 });

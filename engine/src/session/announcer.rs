@@ -10,7 +10,7 @@ use super::{
 #[derive(Default)]
 pub(super) struct Announcer {
     /// The status; present if the farthest level has a note.
-    pub(super) telling: Option<StatusReporter>,
+    pub(super) reporter: Option<StatusReporter>,
     /// The journal; present if the farthest level is a directory.
     pub(super) diary: Option<Diary>,
     /// Some levels are opened later; until then nothing is written.
@@ -21,9 +21,9 @@ impl Announcer {
     /// Reports the state of `levels` under `lineage`, if it has changed.
     pub(super) fn tell(&mut self, levels: &Levels, lineage: u64, end: Option<End>) {
         let mut writer = None;
-        if let Some(telling) = &mut self.telling {
-            telling.tell(levels.all(), lineage, end);
-            writer = Some(&telling.writer);
+        if let Some(reporter) = &mut self.reporter {
+            reporter.tell(levels.all(), lineage, end);
+            writer = Some(&reporter.writer);
         }
         if let Some(diary) = &mut self.diary {
             diary.look(levels.all());
@@ -38,8 +38,8 @@ impl Announcer {
 
     /// Waits until the journal records the opening. Then a job that is killed at once is known to have started.
     pub(super) fn await_opening(&self) {
-        match (&self.telling, &self.diary) {
-            (Some(telling), _) => telling.writer.await_noted(),
+        match (&self.reporter, &self.diary) {
+            (Some(reporter), _) => reporter.writer.await_noted(),
             (None, Some(diary)) => diary.await_noted(),
             (None, None) => {}
         }
@@ -47,13 +47,13 @@ impl Announcer {
 
     /// Puts the holders of the copies into the status.
     pub(super) fn tell_holders(&self, levels: &Levels) {
-        if let Some(telling) = &self.telling {
-            telling.writer.holders(holders_of(levels));
+        if let Some(reporter) = &self.reporter {
+            reporter.writer.holders(holders_of(levels));
         }
     }
 
     /// Writes everything that is pending, and reports nothing more.
     pub(super) fn close(&mut self) {
-        (self.telling, self.diary) = (None, None);
+        (self.reporter, self.diary) = (None, None);
     }
 }

@@ -198,14 +198,14 @@ impl SessionState {
             early_batch_us: self.resources.changing.as_ref().map_or(0, ChangeTracker::early_batch_us),
             ..Agreement::default()
         };
-        let (entry, told) = self.enter(arrival, mine)?;
-        let (all, communication) = (told.all, asked.elapsed());
+        let (entry, agreed) = self.enter(arrival, mine)?;
+        let (all, communication) = (agreed.all, asked.elapsed());
         self.resources.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
         self.program.restored.reading = Reading::Over;
         self.program.restored.shards = Default::default();
-        self.levels.iter_mut().for_each(Level::forget_fetched);
+        self.levels.iter_mut().for_each(|level| level.received = None);
         self.remark_unsaved(&entry);
-        let previous = told.untold(self.epoch.group.with(&entry));
+        let previous = agreed.untold(self.epoch.group.with(&entry));
         self.levels.nearest_mut().history.failing.because(&previous);
         previous?;
         self.program.due.same_steps(all.step)?;

@@ -16,7 +16,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A shard as a rank reports it: its level, its layout, and its contents.
-type ToldShard = (usize, [u8; 16], SavedShard);
+type DescribedShard = (usize, [u8; 16], SavedShard);
 
 impl SessionState {
     /// Makes the shards `wanted` readable on this rank, whole, from any level or rank. Afterwards all ranks know the
@@ -28,7 +28,7 @@ impl SessionState {
         let Some((_, chosen)) = shards.of.clone() else { return Ok(()) };
         if !shards.reader.knows_all() {
             let mut contents = BTreeMap::new();
-            for (level, layout, saved) in self.levels.tell_shards(group, &chosen)? {
+            for (level, layout, saved) in self.levels.describe_shards(group, &chosen)? {
                 let shard = saved.entry.shard;
                 if !chosen.is_searched
                     && !shards.reader.is_here(shard)
@@ -71,7 +71,7 @@ impl SessionState {
 impl Levels {
     /// The contents of all shards of the `chosen` revision, and the places where ranks see them; each shard at least
     /// once. Collective.
-    fn tell_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<ToldShard>> {
+    fn describe_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<DescribedShard>> {
         let complete = &chosen.complete;
         let (mut mine, mut damage) = (Vec::new(), Damage::default());
         let mut failed = Ok(());
@@ -90,11 +90,11 @@ impl Levels {
             });
         }
         agree(group, failed)?;
-        let told: Vec<ToldShard> = gather(group, &mine)?.concat();
+        let described: Vec<DescribedShard> = gather(group, &mine)?.concat();
         let damage = Damage::united(gather(group, &damage)?);
-        let is_told = |shard: &u32| told.iter().any(|(.., saved)| saved.entry.shard == *shard);
-        match (0..complete.shards).find(|shard| !is_told(shard)) {
-            None => Ok(told),
+        let is_described = |shard: &u32| described.iter().any(|(.., saved)| saved.entry.shard == *shard);
+        match (0..complete.shards).find(|shard| !is_described(shard)) {
+            None => Ok(described),
             Some(shard) if damage.is_empty() => {
                 let path = self.at(chosen.level).location.device.path();
                 Err(Error::OutOfSight { path, revision: complete.key.number, shard })

@@ -11,6 +11,7 @@ use super::{
     level::Level,
     ranks::Entered,
     restore::pour_together,
+    shard_transfers::ShardTransfers,
     state::SessionState,
 };
 use crate::{
@@ -60,7 +61,9 @@ impl SessionState {
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
         let (entry, found) = self.look(Call::Get, revision)?;
         let group = self.epoch.group.with(&entry);
-        let read = |level: &Level, candidate: &Complete| level.get_one(group, candidate, name, into);
+        let read = |level: &Level, candidate: &Complete, transfers: &mut ShardTransfers| {
+            level.get_one(group, candidate, transfers, name, into)
+        };
         let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         let Some((chosen, bytes)) = came else { return Ok(None) };
         if revision.is_none() && !skipped.is_unread() {
@@ -74,9 +77,9 @@ impl SessionState {
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
         let (entry, found) = self.look(Call::GetBytes, revision)?;
         let group = self.epoch.group.with(&entry);
-        let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
+        let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate, transfers| {
             level.check_ranks(group, candidate)?;
-            let (portion, manifest) = level.read_shard(group, candidate)?;
+            let (portion, manifest) = level.read_shard(group, candidate, transfers)?;
             let bytes = match &manifest {
                 Ok(manifest) => item_of(manifest, name, candidate).map(|item| item.bytes),
                 Err(_) => Ok(0),
@@ -143,9 +146,16 @@ impl Level {
     }
 
     /// Fills `into` with this rank's part of `candidate`, and returns the number of bytes.
-    fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Attempted<u64> {
+    fn get_one(
+        &self,
+        group: &dyn Group,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+        name: &str,
+        into: &mut [u8],
+    ) -> Attempted<u64> {
         self.check_ranks(group, candidate)?;
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let room = match &manifest {
             Ok(manifest) => room_for(manifest, name, candidate, into).map(Some),
             Err(_) => Ok(None),

@@ -72,7 +72,7 @@ pub(super) struct RecoveryFacts {
     pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
     /// If rank 0 is new: the recoveries that are not in the journal yet.
-    pub(super) untold: Vec<Recovery>,
+    pub(super) missed_recoveries: Vec<Recovery>,
 }
 
 impl RecoveryFacts {
@@ -83,8 +83,8 @@ impl RecoveryFacts {
             return Ok(RecoveryFacts::default());
         }
         let found = RecoveryFacts::find(group, carryover, config.spares)?;
-        if group.rank() == 0 && !found.untold.is_empty() {
-            carryover.past.get_or_insert_default().since.clone_from(&found.untold);
+        if group.rank() == 0 && !found.missed_recoveries.is_empty() {
+            carryover.past.get_or_insert_default().since.clone_from(&found.missed_recoveries);
         }
         Ok(found)
     }
@@ -93,16 +93,17 @@ impl RecoveryFacts {
     /// Collective.
     fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<RecoveryFacts> {
         let mine = (carryover.before, carryover.kept.has_any(), was_started());
-        let told: Vec<(Option<SurvivorFacts>, bool, bool)> = gather(group, &mine)?;
-        let has_locks = told.iter().any(|(_, is_locked, _)| *is_locked);
-        let started = told.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
-        let told: Vec<Option<SurvivorFacts>> = told.into_iter().map(|(before, ..)| before).collect();
-        let before: Vec<SurvivorFacts> = told.iter().flatten().copied().collect();
+        let reported: Vec<(Option<SurvivorFacts>, bool, bool)> = gather(group, &mine)?;
+        let has_locks = reported.iter().any(|(_, is_locked, _)| *is_locked);
+        let started =
+            reported.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
+        let survivors: Vec<Option<SurvivorFacts>> = reported.into_iter().map(|(before, ..)| before).collect();
+        let before: Vec<SurvivorFacts> = survivors.iter().flatten().copied().collect();
         let Some(SurvivorFacts { ranks: ranks_before, .. }) = before.first().copied() else {
             return Ok(RecoveryFacts { spares_left: spares, has_locks, ..RecoveryFacts::default() });
         };
         let highest = |of: fn(&SurvivorFacts) -> u64| before.iter().map(of).max().unwrap_or(0);
-        let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
+        let (ranks, new) = (group.size() as u32, (survivors.len() - before.len()) as u32);
         let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
         let recovering = Recovery {
             noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
@@ -127,7 +128,7 @@ impl RecoveryFacts {
             newest: before.iter().filter_map(|before| before.newest).max(),
             fed: before.iter().filter_map(|before| before.fed).max(),
             spares_left: spares.saturating_sub(new - started),
-            untold: untold(group, &told, carryover)?,
+            missed_recoveries: missed_recoveries(group, &survivors, carryover)?,
         })
     }
 }
@@ -138,9 +139,15 @@ fn was_started() -> bool {
 }
 
 /// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank has kept them.
-/// `told` shows which ranks were there before. Collective.
-fn untold(group: &dyn Group, told: &[Option<SurvivorFacts>], carryover: &Carryover) -> Result<Vec<Recovery>> {
-    let Some(first) = told.iter().position(Option::is_some).filter(|first| *first > 0) else { return Ok(Vec::new()) };
+/// `survivors` shows which ranks were there before. Collective.
+fn missed_recoveries(
+    group: &dyn Group,
+    survivors: &[Option<SurvivorFacts>],
+    carryover: &Carryover,
+) -> Result<Vec<Recovery>> {
+    let Some(first) = survivors.iter().position(Option::is_some).filter(|first| *first > 0) else {
+        return Ok(Vec::new());
+    };
     let since = carryover.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
     Ok(gather(group, &since.unwrap_or_default())?.swap_remove(first))
 }

@@ -65,12 +65,12 @@ impl SessionState {
         let SessionState { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         let group = self.epoch.group.with(entry);
-        let mut telling =
+        let mut reporter =
             node_locations.map(|all| StatusReporter::start(group, &all, &self.levels)).transpose()?.flatten();
-        if let (Some(telling), Some(past)) = (&mut telling, past) {
-            telling.take_over(past);
+        if let (Some(reporter), Some(past)) = (&mut reporter, past) {
+            reporter.take_over(past);
         }
-        self.announcer.telling = telling;
+        self.announcer.reporter = reporter;
         self.tell();
         Ok(())
     }

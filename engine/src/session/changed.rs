@@ -255,8 +255,8 @@ impl ChangeTracker {
         let (found, early) = {
             let mut way = lock(&self.way);
             let found = way.find(regions, &base, since == Some(key));
-            let told = way.told();
-            let early = self.early.as_ref().and_then(|early| early.end_interval(&told, stopped));
+            let written = way.take_written();
+            let early = self.early.as_ref().and_then(|early| early.end_interval(&written, stopped));
             // Without a search of the pages since the base, the early blocks cannot be trusted.
             (found, early.filter(|_| since == Some(key)))
         };

@@ -63,18 +63,18 @@ impl SessionState {
         if let (Some(changing), Ok(shard)) = (&mut self.resources.changing, &source) {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
-        let told = self.stage(staging, ready);
-        self.program.knows_failure = told.is_err();
+        let staged = self.stage(staging, ready);
+        self.program.knows_failure = staged.is_err();
         // The journal has the revision too, unless the job is killed before the journal is written.
-        if let (Some(report), Ok(shard), Ok(())) = (&self.report, &source, &told) {
+        if let (Some(report), Ok(shard), Ok(())) = (&self.report, &source, &staged) {
             let key = RevisionKey::new(self.epoch.lineage, number);
             report.checkpoint(key, shard.phases().perceived_ns);
         }
-        self.feed(told.clone().and(source), feeds);
-        // From the second revision on the pages are already in memory.
+        self.feed(staged.clone().and(source), feeds);
+        // So from the second revision on, a copy finds its pages in memory.
         self.resources.touch(&self.levels, TouchOrder::EndFirst);
         // Other copies move on in later calls. Receiving them here would delay the program as long as other ranks send.
-        self.copy_now(Call::Checkpoint).and(told).map(|()| number)
+        self.copy_now(Call::Checkpoint).and(staged).map(|()| number)
     }
 
     /// Feeds the farther levels of `feeds` from `source`. A level that cannot be fed notes the reason.
@@ -128,11 +128,11 @@ impl SessionState {
         let ready = self.program.ready();
         let (not_ready, had_not_begun) = (ready.is_err().into(), (!had_begun).into());
         let mine = Agreement { not_ready, had_begun: had_begun.into(), had_not_begun, ..Agreement::default() };
-        let (entry, told) = self.enter(arrival, mine)?;
+        let (entry, agreed) = self.enter(arrival, mine)?;
         let group = self.epoch.group.with(&entry);
-        let all = told.all;
+        let all = agreed.all;
         if !all.had_begun.is_set() {
-            told.previous(group)?;
+            agreed.previous(group)?;
         }
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
         let given_up = ready.and(if had_begun { Ok(()) } else { Err(nothing()) });

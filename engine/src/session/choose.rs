@@ -9,7 +9,7 @@ use super::{
     outputs::{Known, cut_outputs, find_outputs},
     reading::Reading,
     restore::{Restored, RestoredExtras},
-    shard_transfers::OwnShard,
+    shard_transfers::{OwnShard, ShardTransfers},
     state::SessionState,
 };
 use crate::{
@@ -42,18 +42,25 @@ impl Level {
         group: &dyn Group,
         outputs: &Outputs,
         candidate: &Complete,
+        transfers: &ShardTransfers,
     ) -> Attempted<RestoredExtras> {
         if candidate.shards as usize == group.size() {
-            self.choose_by_rank(group, outputs, candidate)
+            self.choose_by_rank(group, outputs, candidate, transfers)
         } else {
-            self.choose_by_sight(group, outputs, candidate)
+            self.choose_by_sight(group, outputs, candidate, transfers)
         }
     }
 
     /// Each rank verifies its own shard. Collective.
-    fn choose_by_rank(&self, group: &dyn Group, outputs: &Outputs, candidate: &Complete) -> Attempted<RestoredExtras> {
+    fn choose_by_rank(
+        &self,
+        group: &dyn Group,
+        outputs: &Outputs,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+    ) -> Attempted<RestoredExtras> {
         let number = candidate.key.number;
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let known = manifest.as_ref().map_or_else(|_| Vec::new(), |manifest| manifest.annex.outputs.clone());
         let found = find_outputs(group, outputs, Known::OfThisRank(known))?;
         let verified = manifest
@@ -63,7 +70,7 @@ impl Level {
         cut_outputs(group, outputs, &found, number)?;
         let manifest = manifest?;
         let notes = manifest.annex.notes.clone();
-        let own = self.shard(group.rank() as u32, candidate);
+        let own = self.own_shard(group.rank() as u32, candidate, transfers);
         let seen: BTreeMap<_, _> =
             own.map(|(portion, kept)| (kept.entry.shard, (portion, kept.entry.clone()))).into_iter().collect();
         let verified = seen.keys().copied().collect();
@@ -71,14 +78,20 @@ impl Level {
     }
 
     /// The ranks share the shards out by the place where each lies. Collective.
-    fn choose_by_sight(&self, group: &dyn Group, outputs: &Outputs, candidate: &Complete) -> Attempted<RestoredExtras> {
-        let (own, shards) = self.tell_shards_to_all(group, candidate)?;
+    fn choose_by_sight(
+        &self,
+        group: &dyn Group,
+        outputs: &Outputs,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+    ) -> Attempted<RestoredExtras> {
+        let (own, shards) = self.describe_shards(group, candidate, transfers)?;
         let found = find_outputs(group, outputs, Known::OfAll(outputs_of(&shards)))?;
         all_intact(group, self.verify(&own))?;
         cut_outputs(group, outputs, &found, candidate.key.number)?;
         let notes = shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
         let verified: BTreeSet<u32> = own.iter().map(|own| own.saved.entry.shard).collect();
-        let mut seen = self.seen(candidate, &shards);
+        let mut seen = self.readable(candidate, &shards, transfers);
         seen.extend(own.into_iter().map(|own| (own.saved.entry.shard, (own.portion, own.saved.entry))));
         Ok(RestoredExtras { notes, reading: Reading::OfOtherRanks(shards.len()), seen, verified })
     }

@@ -10,6 +10,7 @@ use super::{
     fetch::Search,
     level::Level,
     levels::Levels,
+    shard_transfers::ShardTransfers,
 };
 use crate::{
     commit::{Complete, RevisionKey},
@@ -35,7 +36,7 @@ pub(super) struct Choices {
 /// The shards of each revision, by level or copy.
 struct Spread {
     /// By revision and its number of shards, then by level.
-    lying: BTreeMap<(RevisionKey, u32), BTreeMap<usize, BTreeSet<u32>>>,
+    locations: BTreeMap<(RevisionKey, u32), BTreeMap<usize, BTreeSet<u32>>>,
     families: Vec<Range<usize>>,
     /// For each level, whether all ranks see the same files.
     is_shared: Vec<bool>,
@@ -44,7 +45,7 @@ struct Spread {
 impl Spread {
     fn add(&mut self, level: usize, sights: &[Sight]) {
         for seen in sights.iter().flat_map(|sight| &sight.shards).filter(|seen| seen.shard < seen.shards) {
-            let by_level = self.lying.entry((seen.key, seen.shards)).or_default();
+            let by_level = self.locations.entry((seen.key, seen.shards)).or_default();
             by_level.entry(level).or_default().insert(seen.shard);
         }
     }
@@ -65,7 +66,7 @@ impl Spread {
             let is_searched = on != [family.start] || !self.is_shared[family.start];
             Some(Chosen { level: family.start, complete, on, is_searched, vain: Vec::new() })
         };
-        self.lying.iter().filter_map(chosen).collect()
+        self.locations.iter().filter_map(chosen).collect()
     }
 }
 
@@ -75,18 +76,18 @@ impl Levels {
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
         let (mut found, mut all, families) = (Vec::new(), Vec::new(), self.families());
         let mut hidden = Hidden::default();
-        let mut spread = Spread { lying: BTreeMap::new(), is_shared: Vec::new(), families: families.clone() };
+        let mut spread = Spread { locations: BTreeMap::new(), is_shared: Vec::new(), families: families.clone() };
         for family in families.clone() {
             let level = family.start;
             let (path, mut sights) = (self.at(level).location.device.path(), Vec::new());
             for index in family.clone() {
-                let told = gather(group, &(self.at(index).sight(), self.at(index).location.domain.leader()))?;
-                spread.is_shared.push(told.iter().all(|(_, leader)| *leader == told[0].1));
-                let told: Vec<Sight> = told.into_iter().map(|(sight, _)| sight).collect();
-                found.push(find(&told, &self.at(index).location.device.path())?);
-                spread.add(index, &told);
-                hidden.add(&told);
-                sights.extend(told);
+                let reported = gather(group, &(self.at(index).sight(), self.at(index).location.domain.leader()))?;
+                spread.is_shared.push(reported.iter().all(|(_, leader)| *leader == reported[0].1));
+                let reported: Vec<Sight> = reported.into_iter().map(|(sight, _)| sight).collect();
+                found.push(find(&reported, &self.at(index).location.device.path())?);
+                spread.add(index, &reported);
+                hidden.add(&reported);
+                sights.extend(reported);
             }
             let mut complete = found[level].complete.clone();
             if family.len() > 1 {
@@ -148,7 +149,7 @@ impl Levels {
         group: &dyn Group,
         post: &mut Post,
         found: &Choices,
-        mut read: impl FnMut(&Level, &Complete) -> Attempted<T>,
+        mut read: impl FnMut(&Level, &Complete, &mut ShardTransfers) -> Attempted<T>,
     ) -> Result<(Option<(Chosen, T)>, Damage)> {
         // A root that was unreadable when the space was opened may have named a newer revision.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.damaged_slots));
@@ -186,19 +187,20 @@ impl Levels {
     }
 
     /// Tries a revision: reads each shard from the nearest place, and if it is damaged or out of sight there, from the
-    /// next. Adds the damage of the places that it passed over to `told`. Also returns the levels where a shard was read
+    /// next. Adds the damage of the places that it passed over to `skipped`. Also returns the levels where a shard was read
     /// in vain. Collective.
     fn try_all_spots<T>(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
         chosen: &Chosen,
-        told: &mut Damage,
-        read: &mut impl FnMut(&Level, &Complete) -> Attempted<T>,
+        skipped: &mut Damage,
+        read: &mut impl FnMut(&Level, &Complete, &mut ShardTransfers) -> Attempted<T>,
     ) -> Attempted<(Vec<usize>, T)> {
-        self.iter_mut().for_each(Level::forget_fetched);
+        self.iter_mut().for_each(|level| level.received = None);
+        let mut transfers = ShardTransfers::default();
         if !chosen.is_searched {
-            let came = read(self.at(chosen.level), &chosen.complete)?;
+            let came = read(self.at(chosen.level), &chosen.complete, &mut transfers)?;
             return Ok((chosen.vain.clone(), came));
         }
         let mut search = Search::begin(group, self, chosen)?;
@@ -206,20 +208,21 @@ impl Levels {
         let mut brings = true;
         loop {
             if brings {
-                search.bring(group, post, self, &mut damage)?;
+                search.bring(group, post, self, &mut transfers, &mut damage)?;
             }
             brings = true;
-            match read(self.at(chosen.level), &chosen.complete) {
+            match read(self.at(chosen.level), &chosen.complete, &mut transfers) {
                 // All ranks reach this branch together.
                 Err(Unreadable::Damage(found)) if found.is_lacking() => {
-                    brings = search.bring_wanted(group, post, self, &mut damage)?;
+                    brings = search.bring_wanted(group, post, self, &mut transfers, &mut damage)?;
                 }
                 Ok(came) => {
-                    told.add(damage);
+                    skipped.add(damage);
+                    self.at_mut(chosen.level).received = transfers.whole(group.rank() as u32);
                     return Ok((search.levels_in_vain(), came));
                 }
                 Err(Unreadable::Damage(found)) => {
-                    if !search.blame(group, self, &mut damage)? {
+                    if !search.blame(group, &transfers, &mut damage)? {
                         return Err(found.into());
                     }
                 }
@@ -274,7 +277,7 @@ impl Choices {
 /// The newest revision that is complete over all these levels. `sights`: those of all ranks.
 pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Option<RevisionKey> {
     let mut spread =
-        Spread { lying: BTreeMap::new(), families: std::iter::once(0..1).collect(), is_shared: vec![true] };
+        Spread { locations: BTreeMap::new(), families: std::iter::once(0..1).collect(), is_shared: vec![true] };
     sights.for_each(|sight| spread.add(0, std::slice::from_ref(sight)));
     let found = [Found::default()];
     spread.complete(&found, &[]).into_iter().map(|chosen| chosen.complete.key).max()

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 impl SessionState {
     /// Call it after all ranks have agreed on the end, and after rank 0 has announced it or failed. `memory_goes`: the
     /// files in memory are removed next. Collective if ranks may fail.
-    pub(super) fn end_is_told(&self, entry: &Entered, memory_goes: bool) {
+    pub(super) fn announce_end(&self, entry: &Entered, memory_goes: bool) {
         if self.program.config.recovery != Recovery::Off && agree(self.epoch.group.with(entry), Ok(())).is_err() {
             self.tell_end_for_lost(memory_goes);
         }

@@ -189,15 +189,15 @@ pub(super) fn swap_sizes(
         post.tell(group, holder, &CopyWord::Size(Box::new(mine.clone())))?;
     }
     owners.iter().for_each(|owner| post.expect(*owner));
-    let mut told: Vec<Option<Size>> = vec![None; owners.len()];
+    let mut sizes: Vec<Option<Size>> = vec![None; owners.len()];
     let mut tries = 0;
     loop {
-        for (owner, told) in owners.iter().zip(&mut told) {
+        for (owner, known) in owners.iter().zip(&mut sizes) {
             while let Some(letter) = post.next(group, *owner)? {
                 match letter {
                     Letter::Length(length) => post.receive(group, *owner, room_for(length, *owner)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
-                        CopyWord::Size(size) => *told = Some(*size),
+                        CopyWord::Size(size) => *known = Some(*size),
                         _ => return Err(out_of_turn(*owner)),
                     },
                     Letter::Piece(_) => return Err(out_of_turn(*owner)),
@@ -210,7 +210,7 @@ pub(super) fn swap_sizes(
         tries += 1;
         pause(tries);
     }
-    told.into_iter().zip(owners).map(|(size, owner)| size.ok_or_else(|| out_of_turn(owner))).collect()
+    sizes.into_iter().zip(owners).map(|(size, owner)| size.ok_or_else(|| out_of_turn(owner))).collect()
 }
 
 fn held_in(level: Option<&mut Level>, owner: usize) -> Result<(&mut ArrivingReplica, RevisionKey)> {

@@ -66,11 +66,11 @@ impl Diary {
     /// Starts the diary of the space in `directory`. `opening` still lacks the levels and the process. Revisions that
     /// are there already are not new.
     pub(super) fn begin(directory: &Path, levels: &[Level], opening: Opening) -> Diary {
-        let mut told: Vec<(LevelKind, u32)> = Vec::new();
+        let mut kinds: Vec<(LevelKind, u32)> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
-            match told.last_mut().filter(|_| level.is_copy()) {
+            match kinds.last_mut().filter(|_| level.is_copy()) {
                 Some((_, copies)) => *copies += 1,
-                None => told.push((level.location.kind, 0)),
+                None => kinds.push((level.location.kind, 0)),
             }
         }
         let mut diary = Diary {
@@ -82,7 +82,7 @@ impl Diary {
             levels: levels.iter().map(Noted::of).collect(),
         };
         let host = shortened(&host_name());
-        diary.note(Event::Opened(Opening { host, pid: process::id(), levels: told, ..opening }));
+        diary.note(Event::Opened(Opening { host, pid: process::id(), levels: kinds, ..opening }));
         diary
     }
 

@@ -110,8 +110,8 @@ fn handler_of(number: i32) -> Option<usize> {
     // SAFETY: without a new action the call only fills the old one, which has room for it. Zeros are a valid action
     // too.
     unsafe {
-        let told = libc::sigaction(number, ptr::null(), action.as_mut_ptr());
-        (told == 0).then(|| action.assume_init().sa_sigaction)
+        let status = libc::sigaction(number, ptr::null(), action.as_mut_ptr());
+        (status == 0).then(|| action.assume_init().sa_sigaction)
     }
 }
 
@@ -200,9 +200,9 @@ impl Due {
     /// unknown to this rank. All ranks count on from the same step, no matter how far each had come. Collective.
     pub(super) fn go_back_to(&mut self, group: &dyn Group, saved_at: Option<u64>) -> Result<()> {
         let Tally { asked, found, begun } = self.tally;
-        let mut told = [saved_at.unwrap_or(0), self.step, asked, found, begun];
-        group.all_max(&mut told)?;
-        let [step, before, asked, found, begun] = told;
+        let mut highest = [saved_at.unwrap_or(0), self.step, asked, found, begun];
+        group.all_max(&mut highest)?;
+        let [step, before, asked, found, begun] = highest;
         // A rank that took another's place may report for all at the end.
         self.tally = Tally { asked, found, begun };
         self.step_is_unknown = saved_at.is_some() && step == 0;

@@ -188,16 +188,12 @@ impl SessionState {
     /// is not, all ranks get the same named error. An error of the last revision comes first. Calls that go back past
     /// that revision ignore it. Collective.
     pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entered> {
-        let (entry, told) = self.enter_told(call, ready)?;
-        told.map(|()| entry)
+        let (entry, outcome) = self.enter_waiting(call, None, ready)?;
+        outcome.map(|()| entry)
     }
 
-    /// The same, but an error comes apart from the entry, which the call then has in any case.
-    pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entered, Result<()>)> {
-        self.enter_waiting(call, None, ready)
-    }
-
-    /// The same, but waits for no farther level except `only`. Refuses ranks that wait for different levels.
+    /// The same, but an error comes apart from the entry, which the call then has in any case. `only`: waits for no other
+    /// farther level. Refuses ranks that wait for different levels.
     pub(super) fn enter_waiting(
         &mut self,
         call: Call,
@@ -209,14 +205,14 @@ impl SessionState {
         let arrival = self.arrive(call)?;
         self.finish_copies(call, only)?;
         let level = EqualOnAllRanks::of(only.map_or(0, |kind| 1 + kind as u64));
-        let (entry, told) =
+        let (entry, agreed) =
             self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;
-        let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
-        let same = same_level(told.all.level);
-        let previous = if call.goes_back() { Ok(()) } else { told.previous(group) };
+        let (group, is_ready) = (self.epoch.group.with(&entry), !agreed.all.not_ready.is_set());
+        let same = same_level(agreed.all.level);
+        let previous = if call.goes_back() { Ok(()) } else { agreed.previous(group) };
         self.levels.nearest_mut().history.failing.because(&previous);
-        let told = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
-        Ok((entry, told))
+        let outcome = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
+        Ok((entry, outcome))
     }
 }
 
@@ -252,7 +248,7 @@ fn same_level(level: EqualOnAllRanks) -> Result<()> {
     if level.is_so() {
         return Ok(());
     }
-    let name = |told: u64| LevelKind::ALL.get(told as usize - 1).map_or("none", |kind| kind.name());
+    let name = |number: u64| LevelKind::ALL.get(number as usize - 1).map_or("none", |kind| kind.name());
     let (one, other) = (name(level.lowest()), name(level.highest()));
     let why = format!("some ranks wait for {one} and some for {other}; wait for the same level on all of them");
     Err(Error::argument("level", why))
@@ -287,8 +283,8 @@ impl AgreedFacts {
     /// The same for a call that begins a checkpoint. A failure that all programs know already does not prevent the next
     /// checkpoint: its cause may be gone by now.
     pub(super) fn untold(self, group: &dyn Group) -> Result<()> {
-        let is_told = self.all.levels[0].failed.is_set() && !self.all.untold.is_set();
-        if is_told { Ok(()) } else { self.previous(group) }
+        let is_known = self.all.levels[0].failed.is_set() && !self.all.untold.is_set();
+        if is_known { Ok(()) } else { self.previous(group) }
     }
 }
 
@@ -298,9 +294,9 @@ mod tests {
 
     #[test]
     fn each_call_is_told_once_with_its_ranks() {
-        let told = |names: &[&str]| ranks_by_call(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        assert_eq!(told(&["checkpoint", "close"]), "rank 0 called checkpoint, rank 1 close");
-        assert_eq!(told(&["wait", "put", "put", "put"]), "rank 0 called wait, ranks 1 to 3 put");
-        assert_eq!(told(&["get", "due", "get", "get"]), "ranks 0, 2 to 3 called get, rank 1 due");
+        let calls = |names: &[&str]| ranks_by_call(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(calls(&["checkpoint", "close"]), "rank 0 called checkpoint, rank 1 close");
+        assert_eq!(calls(&["wait", "put", "put", "put"]), "rank 0 called wait, ranks 1 to 3 put");
+        assert_eq!(calls(&["get", "due", "get", "get"]), "ranks 0, 2 to 3 called get, rank 1 due");
     }
 }

@@ -7,21 +7,17 @@ use super::{
         ArrivingReplica, CopyWord, Letter, PartsToCome, Post, announce, announce_parts, out_of_turn, room_for, word,
     },
     levels::Levels,
-    shard_transfers::ShardParts,
+    shard_transfers::{ShardParts, StoredShard},
 };
 use crate::{
-    commit::{Complete, Kept},
+    commit::Complete,
     error::{Error, ErrorKind, Failure, Result},
     feed::{Feeder, Source},
     ground::{pause, threads_at_once},
     group::Group,
     restore::WantedItem,
-    space::Portion,
 };
-use std::{collections::BTreeMap, sync::Arc};
-
-/// A shard, and its portion.
-pub(super) type StoredShard = (Portion, Arc<Kept>);
+use std::collections::BTreeMap;
 
 /// A shard that a rank needs, whole or in part, and the sender.
 pub(super) struct ShardRequest {

@@ -25,8 +25,8 @@ impl FailureStreak {
     }
 
     /// Notes the reason that all ranks have received.
-    pub(super) fn because(&mut self, told: &Result<()>) {
-        if let (Err(error), 1..) = (told, self.failures.in_a_row) {
+    pub(super) fn because(&mut self, outcome: &Result<()>) {
+        if let (Err(error), 1..) = (outcome, self.failures.in_a_row) {
             self.failures.why = shortened(&error.to_string());
         }
     }
@@ -46,7 +46,7 @@ impl FailureStreak {
         let is_due = *in_a_row > 1 && *in_a_row >= 2 * self.shouted && !why.is_empty();
         is_due.then(|| {
             self.shouted = *in_a_row;
-            self.failures.told(level, newest)
+            self.failures.text(level, newest)
         })
     }
 }

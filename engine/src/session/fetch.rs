@@ -7,14 +7,13 @@ use super::{
     chosen::Chosen,
     copies::Post,
     damage::{Attempted, Damage, Unreadable},
-    exchange::{ReceivedShard, ShardRequest, StoredShard, exchange, here},
+    exchange::{ReceivedShard, ShardRequest, exchange, here},
     levels::Levels,
-    shard_transfers::{SharedShard, WantedShards},
+    shard_transfers::{ShardTransfers, SharedShard, StoredShard, WantedShards},
 };
 use crate::{
     commit::Complete,
     error::{Error, Result},
-    ground::lock,
     group::{Group, agree, gather},
     restore::{WantedItem, pour},
     space::Portion,
@@ -57,7 +56,7 @@ pub(super) struct Search {
 }
 
 /// A shard, one of its locations, and the damage there.
-type ToldDamage = (usize, usize, Damage);
+type ReportedDamage = (usize, usize, Damage);
 
 impl Search {
     /// Gathers the places of the shards of the `chosen` revision from all ranks. Collective.
@@ -75,8 +74,8 @@ impl Search {
         let families = levels.families();
         let family_of = |level: usize| families.iter().position(|family| family.contains(&level));
         let mut locations = vec![Vec::new(); candidate.shards as usize];
-        for (rank, told) in gather(group, &mine)?.into_iter().enumerate() {
-            for ReportedShard { shard, level, layout, leader } in told {
+        for (rank, reported) in gather(group, &mine)?.into_iter().enumerate() {
+            for ReportedShard { shard, level, layout, leader } in reported {
                 let family = family_of(level).filter(|_| chosen.on.contains(&level));
                 if let (Some(locations), Some(family)) = (locations.get_mut(shard as usize), family) {
                     locations.push(ShardLocation { family, level, rank, layout, leader });
@@ -154,12 +153,12 @@ impl Search {
     }
 
     /// Whether `rank` reports the shard to the others, in a revision of another number of ranks.
-    fn tells_of(&self, rank: usize, shard: usize) -> bool {
+    fn reports(&self, rank: usize, shard: usize) -> bool {
         self.location(shard).is_some_and(|location| location.rank == rank)
     }
 
     /// The shards that this rank has but does not report, unless they are known to be damaged.
-    fn beside(&self, levels: &Levels, rank: usize, tells_of: impl Fn(usize) -> bool) -> Vec<SharedShard> {
+    fn shared(&self, levels: &Levels, rank: usize, reports: impl Fn(usize) -> bool) -> Vec<SharedShard> {
         let own = |shard: usize| {
             let nearest = self.location(shard)?.family;
             let mut near = self.left(shard).filter(|(_, location)| location.family == nearest && location.rank == rank);
@@ -169,7 +168,7 @@ impl Search {
             })?;
             Some(SharedShard { location, portion, kept })
         };
-        (0..self.locations.len()).filter(|shard| !tells_of(*shard)).filter_map(own).collect()
+        (0..self.locations.len()).filter(|shard| !reports(*shard)).filter_map(own).collect()
     }
 
     /// Whether each rank reads its own shard, and no other as far as is known.
@@ -184,7 +183,8 @@ impl Search {
         &mut self,
         group: &dyn Group,
         post: &mut Post,
-        levels: &mut Levels,
+        levels: &Levels,
+        transfers: &mut ShardTransfers,
         damage: &mut Damage,
     ) -> Attempted<()> {
         loop {
@@ -195,26 +195,22 @@ impl Search {
                 }
                 return Err(std::mem::take(damage).into());
             }
-            levels.at_mut(self.home).forget_fetched();
+            *transfers = ShardTransfers::default();
             self.got.clear();
             let rank = group.rank();
             if !self.is_by_rank(group) {
-                let mine = (0..self.locations.len()).filter(|shard| self.tells_of(rank, *shard));
-                let told_of = mine.map(|shard| self.here(levels, shard)).collect::<Result<Vec<_>>>();
-                let told_of = agree(group, told_of)?;
-                let (in_sight, beside) =
-                    (self.in_sight(levels, rank), self.beside(levels, rank, |shard| self.tells_of(rank, shard)));
-                let home = levels.at_mut(self.home);
-                (home.arrivals.told_of, home.arrivals.in_sight, home.arrivals.beside) =
-                    (Some(told_of), in_sight, beside);
+                let mine = (0..self.locations.len()).filter(|shard| self.reports(rank, *shard));
+                let reported = mine.map(|shard| self.here(levels, shard)).collect::<Result<Vec<_>>>();
+                transfers.reported = Some(agree(group, reported)?);
+                transfers.in_sight = self.in_sight(levels, rank);
+                transfers.shared = self.shared(levels, rank, |shard| self.reports(rank, shard));
                 return Ok(());
             }
             let all = (0..self.locations.len()).map(|shard| (shard, shard, None)).collect();
-            if !self.take(group, post, levels, all, damage)? {
-                let beside = self.beside(levels, rank, |shard| shard == rank);
-                let level = levels.at_mut(self.home);
-                level.arrivals.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
-                level.arrivals.beside = beside;
+            if !self.take(group, post, levels, transfers, all, damage)? {
+                let stored = || levels.at(self.home).stored(rank as u32, &self.candidate);
+                transfers.reported = transfers.whole(rank as u32).or_else(stored).map(|own| vec![own]);
+                transfers.shared = self.shared(levels, rank, |shard| shard == rank);
                 return Ok(());
             }
         }
@@ -226,16 +222,16 @@ impl Search {
         &mut self,
         group: &dyn Group,
         post: &mut Post,
-        levels: &mut Levels,
+        levels: &Levels,
+        transfers: &mut ShardTransfers,
         damage: &mut Damage,
     ) -> Result<bool> {
-        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).arrivals.wanted));
-        let told: Vec<WantedShards> = gather(group, &mine)?;
+        let wanted: Vec<WantedShards> = gather(group, &std::mem::take(&mut transfers.wanted))?;
         let of_rank = |(rank, shards): (usize, WantedShards)| {
             shards.into_iter().map(move |(shard, items)| (rank, shard as usize, Some(items)))
         };
-        let all = told.into_iter().enumerate().flat_map(of_rank).collect();
-        self.take(group, post, levels, all, damage)
+        let all = wanted.into_iter().enumerate().flat_map(of_rank).collect();
+        self.take(group, post, levels, transfers, all, damage)
     }
 
     /// Brings this rank the shards that it wants, each whole: from the best location, and if that is damaged from the next.
@@ -263,7 +259,7 @@ impl Search {
                 }
                 return Err(damage.into());
             }
-            let mut told: Vec<ToldDamage> = Vec::new();
+            let mut reported: Vec<ReportedDamage> = Vec::new();
             let wants = self.senders(wants.into_iter().map(|(to, shard)| (to, shard, None)).collect())?;
             for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
                 let whole = came.and_then(|came| match came {
@@ -273,7 +269,7 @@ impl Search {
                         Ok((portion, kept))
                     }
                     // A shard from another rank was verified as it came.
-                    ReceivedShard::Whole(lying) => Ok(lying),
+                    ReceivedShard::Whole(shard) => Ok(shard),
                     ReceivedShard::Parts(_) => {
                         Err(Error::Internal { what: "parts of a shard that was wanted whole".to_owned() })
                     }
@@ -283,11 +279,11 @@ impl Search {
                         wanted.remove(&(want.shard as u32));
                         brought.push(whole);
                     }
-                    Err(error) => told.push((want.shard, want.location, Unreadable::in_place(error))),
+                    Err(error) => reported.push((want.shard, want.location, Unreadable::in_place(error))),
                 }
             }
-            let told = gather(group, &told)?.concat();
-            self.pass_over(told, &mut damage);
+            let reported = gather(group, &reported)?.concat();
+            self.pass_over(reported, &mut damage);
         }
     }
 
@@ -297,11 +293,12 @@ impl Search {
         &mut self,
         group: &dyn Group,
         post: &mut Post,
-        levels: &mut Levels,
+        levels: &Levels,
+        transfers: &mut ShardTransfers,
         wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>,
         damage: &mut Damage,
     ) -> Result<bool> {
-        let mut told: Vec<ToldDamage> = Vec::new();
+        let mut reported: Vec<ReportedDamage> = Vec::new();
         let wants = self.senders(wants)?;
         for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
             let came = came.and_then(|came| match came {
@@ -310,23 +307,22 @@ impl Search {
                 }
                 came => Ok(came),
             });
-            let home = levels.at_mut(self.home);
             match came {
                 Ok(ReceivedShard::Parts(parts)) => {
-                    home.arrivals.parts.push(*parts);
+                    transfers.parts.push(*parts);
                     continue;
                 }
-                Ok(ReceivedShard::Whole(lying)) => home.arrivals.fetched.push(lying),
+                Ok(ReceivedShard::Whole(shard)) => transfers.received.push(shard),
                 Ok(ReceivedShard::Here(_)) => {}
                 Err(error) => {
-                    told.push((want.shard, want.location, Unreadable::in_place(error)));
+                    reported.push((want.shard, want.location, Unreadable::in_place(error)));
                     continue;
                 }
             }
             self.got.insert(want.shard, want.location);
         }
-        let told = gather(group, &told)?.concat();
-        Ok(self.pass_over(told, damage))
+        let reported = gather(group, &reported)?.concat();
+        Ok(self.pass_over(reported, damage))
     }
 
     /// The portion of a shard that this rank reports.
@@ -336,11 +332,11 @@ impl Search {
     }
 
     /// Passes over the locations in which ranks found damage. Returns whether there were any.
-    fn pass_over(&mut self, told: Vec<ToldDamage>, damage: &mut Damage) -> bool {
-        let any = !told.is_empty();
-        for (shard, location, told) in told {
+    fn pass_over(&mut self, reported: Vec<ReportedDamage>, damage: &mut Damage) -> bool {
+        let any = !reported.is_empty();
+        for (shard, location, found) in reported {
             if self.vain.get_mut(shard).is_some_and(|vain| vain.insert(location)) {
-                damage.add(told.of(&format!("shard {shard}")));
+                damage.add(found.of(&format!("shard {shard}")));
             }
         }
         any
@@ -348,8 +344,7 @@ impl Search {
 
     /// Verifies the data that was read in vain, and passes over damaged locations. Returns whether there were any.
     /// Collective.
-    pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, damage: &mut Damage) -> Result<bool> {
-        let level = levels.at(self.home);
+    pub(super) fn blame(&mut self, group: &dyn Group, transfers: &ShardTransfers, damage: &mut Damage) -> Result<bool> {
         let whole = |(portion, kept): &StoredShard| {
             let shard = kept.entry.shard as usize;
             let best = || self.left(shard).next().map_or(0, |(number, _)| number);
@@ -357,15 +352,15 @@ impl Search {
             let read = portion.read_manifest(&kept.entry);
             (shard, location, read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())))
         };
-        let whole = level.arrivals.told_of.iter().flatten().chain(&level.arrivals.fetched).map(whole);
-        let beside = level.arrivals.beside.iter().map(|it| (it.kept.entry.shard as usize, it.location, it.verify()));
-        let parts = level.arrivals.parts.iter().map(|it| (it.entry.shard as usize, it.location, it.verify()));
+        let whole = transfers.reported.iter().flatten().chain(&transfers.received).map(whole);
+        let shared = transfers.shared.iter().map(|it| (it.kept.entry.shard as usize, it.location, it.verify()));
+        let parts = transfers.parts.iter().map(|it| (it.entry.shard as usize, it.location, it.verify()));
         let damaged = |(shard, location, read): (usize, usize, Result<()>)| {
             read.err().map(|error| (shard, location, Unreadable::in_place(error)))
         };
-        let told: Vec<ToldDamage> = whole.chain(beside).chain(parts).filter_map(damaged).collect();
-        let told = gather(group, &told)?.concat();
-        Ok(self.pass_over(told, damage))
+        let reported: Vec<ReportedDamage> = whole.chain(shared).chain(parts).filter_map(damaged).collect();
+        let reported = gather(group, &reported)?.concat();
+        Ok(self.pass_over(reported, damage))
     }
 }
 
@@ -408,14 +403,14 @@ mod tests {
     #[test]
     fn what_was_read_in_vain_is_read_elsewhere_and_farther_levels_come_last() {
         let mut search = search(&[&[(0, 0, 0), (0, 1, 1), (1, 2, 2)]]);
-        let told = |location| vec![(0, location, Damage::found(vec!["damaged".to_owned()]))];
+        let damaged_at = |location| vec![(0, location, Damage::found(vec!["damaged".to_owned()]))];
         assert_eq!(senders(&search, &[(2, 0), (3, 0)]), [(0, 0), (1, 1)]);
-        assert!(search.pass_over(told(1), &mut Damage::default()));
+        assert!(search.pass_over(damaged_at(1), &mut Damage::default()));
         assert_eq!(senders(&search, &[(1, 0), (2, 0)]), [(0, 0), (0, 0)]);
-        assert!(search.pass_over(told(0), &mut Damage::default()));
+        assert!(search.pass_over(damaged_at(0), &mut Damage::default()));
         assert_eq!(senders(&search, &[(1, 0), (2, 0)]), [(2, 2), (2, 2)]);
         assert_eq!(search.levels_in_vain(), [0, 1]);
-        assert!(search.pass_over(told(2), &mut Damage::default()));
+        assert!(search.pass_over(damaged_at(2), &mut Damage::default()));
         assert!(search.location(0).is_none());
     }
 }

@@ -90,10 +90,12 @@ impl Level {
         if epoch.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
             return;
         }
-        let told = self.files.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
-        let told: Vec<Result<()>> = told.collect();
-        self.holds.acknowledged = told.iter().all(Result::is_ok);
-        if let Some(Err(error)) = told.into_iter().find(|told| matches!(told, Err(Error::SyncFailed { .. }))) {
+        let answered = self.files.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
+        let answered: Vec<Result<()>> = answered.collect();
+        self.holds.acknowledged = answered.iter().all(Result::is_ok);
+        if let Some(Err(error)) =
+            answered.into_iter().find(|answered| matches!(answered, Err(Error::SyncFailed { .. })))
+        {
             self.current_ledgers().for_each(|ledger| lock(ledger).doubt(error.clone()));
         }
     }

@@ -4,7 +4,7 @@ use super::{
     changed::{PlannedShard, RoomBeside},
     epoch::{Epoch, same_id},
     level::{CurrentLayout, LayoutRepair, Level, LevelKind, Writers},
-    need::told_of_all,
+    need::with_total_need,
     places,
     ranks::Entered,
     shard_room::ShardSizes,
@@ -74,7 +74,7 @@ impl Level {
                 if group.rank() == self.location.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
-                return Err(told_of_all(group, &[self], own, error));
+                return Err(with_total_need(group, &[self], own, error));
             }
         };
         let layout = agree(group, layout)?;
@@ -138,8 +138,8 @@ impl Level {
         let device = &*self.location.device;
         let stripe = if group.rank() == self.location.domain.leader() {
             probe_name().and_then(|probe| {
-                let told = stripe_bytes(device, self.stripes(), &probe);
-                told.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
+                let stripe = stripe_bytes(device, self.stripes(), &probe);
+                stripe.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
             })
         } else {
             Ok(0)
@@ -200,7 +200,7 @@ impl Level {
         if !self.holds.held().is_empty() {
             return;
         }
-        self.forget_fetched();
+        self.received = None;
         (self.files.others, self.files.layouts, self.complete) = (Vec::new(), Vec::new(), Vec::new());
         if rank == self.location.domain.leader() {
             places::remove(&*self.location.device);

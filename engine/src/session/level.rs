@@ -4,19 +4,13 @@
 //! ledger.
 
 use super::{
-    agreement::LevelFacts,
-    attempt::Attempt,
-    domain::Domain,
-    failing::FailureStreak,
-    flag::EqualOnAllRanks,
-    holds::Holds,
-    record::Record,
-    shard_transfers::{ShardParts, SharedShard, ToldShards, WantedShards},
+    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::EqualOnAllRanks,
+    holds::Holds, record::Record, shard_transfers::StoredShard,
 };
 pub use crate::space::LevelKind;
 use crate::{
     capture::Base,
-    commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
+    commit::{Allocation, Complete, Ledger, RevisionKey},
     config::Config,
     device::Device,
     error::{Error, Result},
@@ -53,7 +47,9 @@ pub(super) struct Level {
     /// with them.
     pub(super) doubted: Option<RevisionKey>,
     pub(super) history: History,
-    pub(super) arrivals: Arrivals,
+    /// This rank's shard of the revision that was read last, if it came from another rank or level. Missing copies are
+    /// made from it. The next checkpoint drops it.
+    pub(super) received: Option<StoredShard>,
     /// This rank's shard, while it is saved here again.
     pub(super) mending: Option<Arc<Shard>>,
     pub(super) location: Location,
@@ -127,25 +123,6 @@ pub(super) struct History {
     pub(super) remarked: Option<String>,
     /// The last revision that this rank saved here.
     pub(super) last: Option<Record>,
-}
-
-/// The state of one restore: the shards that ranks report and send each other. The next checkpoint forgets it.
-#[derive(Default)]
-pub(super) struct Arrivals {
-    /// Shards from copies or other ranks, for the restore under way.
-    pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
-    /// The shards that this rank reports to the others, if shards are searched on several levels or copies.
-    pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
-    /// Shards that other ranks report, in portions that this rank sees too.
-    pub(super) in_sight: Vec<(u32, Portion)>,
-    /// Shards that other ranks report and that this rank has too, on one of the levels.
-    pub(super) beside: Vec<SharedShard>,
-    /// Parts of shards from other ranks.
-    pub(super) parts: Vec<ShardParts>,
-    /// The items that this rank has to read and does not have yet.
-    pub(super) wanted: Mutex<WantedShards>,
-    /// The facts about shards that all ranks exchanged, kept until the wanted items come.
-    pub(super) told: Mutex<Option<ToldShards>>,
 }
 
 /// The layout for new revisions.
@@ -357,18 +334,10 @@ impl Level {
         find(&gather(group, &self.sight())?, &self.location.device.path())
     }
 
-    /// The shard of `rank` in `candidate`: the one that another rank sent, or else one that this rank sees here.
-    pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
-        let is_wanted = |kept: &Arc<Kept>| kept.key() == candidate.key && kept.entry.shard == rank;
-        let fetched = self.arrivals.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
-        fetched.or_else(|| self.stored(rank, candidate))
-    }
-
-    /// Drops the shards and parts that were brought here for a restore.
-    pub(super) fn forget_fetched(&mut self) {
-        (self.arrivals.fetched, self.arrivals.told_of, self.arrivals.in_sight) = (Vec::new(), None, Vec::new());
-        (self.arrivals.beside, self.arrivals.parts) = (Vec::new(), Vec::new());
-        (self.arrivals.wanted, self.arrivals.told) = (Mutex::default(), Mutex::default());
+    /// The shard of `rank`, which is this rank, in `candidate`: the one that it received, or else one that it sees here.
+    pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<StoredShard> {
+        let is_wanted = |(_, kept): &&StoredShard| kept.key() == candidate.key && kept.entry.shard == rank;
+        self.received.as_ref().filter(is_wanted).cloned().or_else(|| self.stored(rank, candidate))
     }
 
     /// The portion of the shard in the layout, if this rank sees it.
@@ -378,7 +347,7 @@ impl Level {
     }
 
     /// The shard of `rank` in `candidate`, if this rank sees it here.
-    pub(super) fn stored(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
+    pub(super) fn stored(&self, rank: u32, candidate: &Complete) -> Option<StoredShard> {
         let mut found = None;
         self.each_ledger(|ledger| {
             let mut shards = ledger.found().into_iter().filter(|kept| kept.entry.shard == rank);

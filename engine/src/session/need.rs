@@ -11,7 +11,7 @@ use crate::{
     ground::control_group,
     group::{Group, agree, gather},
     place::portion_blocks,
-    space::{blocks_in, format::BLOCK_BYTES},
+    space::{blocks_in, bytes_with},
 };
 use std::{io, sync::Arc};
 
@@ -39,7 +39,7 @@ impl Level {
     fn bytes_here(&self, group: &dyn Group, blocks: &[u64]) -> Result<u64> {
         let leaders = gather(group, &self.location.domain.leader())?;
         let is_here = |shard: &usize| leaders[self.location.writers.of(*shard)] == self.location.domain.leader();
-        Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
+        Ok((0..leaders.len()).filter(is_here).map(|shard| bytes_with(blocks[shard])).fold(0, u64::saturating_add))
     }
 
     /// Fails on all ranks if a new layout would be in memory that has too little room for all its portions. `blocks`
@@ -69,7 +69,7 @@ impl Level {
 /// Completes the `error` of making layouts on `levels`, all in one place. If the place has too little room, the error
 /// gets the total that all layouts need there. All ranks have an error, and shards like this rank's, of `size`.
 /// Collective.
-pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
+pub(super) fn with_total_need(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
     if matches!(error, Error::GroupFailed { .. }) {
         return error;
     }

@@ -91,7 +91,7 @@ impl SessionState {
         report.iter().for_each(Report::opened);
         open.report = report;
         if group.rank() == 0 {
-            let nodes = open.announcer.telling.as_ref().map_or(0, |telling| telling.nodes);
+            let nodes = open.announcer.reporter.as_ref().map_or(0, |reporter| reporter.nodes);
             let config = &open.program.config;
             let opening = Opening {
                 lineage: open.lineage.number,
@@ -105,7 +105,8 @@ impl SessionState {
             match carryover.diary.take() {
                 Some(before) => diary.take_over(before),
                 // This rank was not rank 0 before, and the former rank 0 wrote none of these recoveries down.
-                None => untold(carryover).for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
+                None => missed_recoveries(carryover)
+                    .for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
             }
             open.announcer.diary = Some(diary);
         }
@@ -139,10 +140,10 @@ impl SessionState {
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
-        let telling = node_locations.map(|all| StatusReporter::start(group, &all, &levels)).transpose()?.flatten();
-        let mut announcer = Announcer { telling, diary: None, waits: later.is_some() };
-        if let (Some(telling), Some(past)) = (&mut announcer.telling, carryover.past.clone()) {
-            telling.take_over(past);
+        let reporter = node_locations.map(|all| StatusReporter::start(group, &all, &levels)).transpose()?.flatten();
+        let mut announcer = Announcer { reporter, diary: None, waits: later.is_some() };
+        if let (Some(reporter), Some(past)) = (&mut announcer.reporter, carryover.past.clone()) {
+            reporter.take_over(past);
         }
 
         let mut resources = Resources::new(group, &config, &levels, pool, policy, lineage)?;
@@ -252,7 +253,7 @@ impl Open {
 }
 
 /// The recoveries that are recorded once all levels are open.
-fn untold(carryover: &Carryover) -> impl Iterator<Item = &Recovery> {
+fn missed_recoveries(carryover: &Carryover) -> impl Iterator<Item = &Recovery> {
     carryover.past.iter().flat_map(|past| &past.since)
 }
 

@@ -18,7 +18,7 @@ pub(super) struct OpenCheckpoint {
     /// The staged shard, or the reason why this rank cannot save.
     pub(super) staging: Result<Staging>,
     pub(super) feeds: Feeds,
-    /// The base that the bytes are compared with as they come.
+    /// With incremental capture of pieces: the revision that each piece is compared with as it comes.
     pub(super) compared: Option<LateBase>,
 }
 

@@ -107,9 +107,9 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
 /// Whether the space has a note: earlier jobs had several levels. Collective.
 fn has_note(group: &dyn Group, path: &Path) -> Result<bool> {
     let is_there = group.rank() == 0 && [LEVELS_FILE, LEVELS_COPY].iter().any(|name| path.join(name).is_file());
-    let mut told = [u64::from(is_there)];
-    group.all_max(&mut told)?;
-    Ok(told == [1])
+    let mut present = [u64::from(is_there)];
+    group.all_max(&mut present)?;
+    Ok(present == [1])
 }
 
 /// Remarks on levels of this node that hold revisions but are not in the settings. The job may restore an older
@@ -128,9 +128,9 @@ fn remark_unused(path: &Path, config: &Config) {
     if let Some(Place { level, directory, .. }) = unused {
         let (name, directory) = (level.name(), printable_path(&directory));
         let why = "Give it to go on from there, or remove the directory";
-        let told =
+        let text =
             format!("{directory} holds revisions of this space, and is not looked at: the setting {name} is not given");
-        UNUSED.make(0, || Some(format!("{told}. {why}")));
+        UNUSED.make(0, || Some(format!("{text}. {why}")));
     }
 }
 
@@ -203,10 +203,10 @@ impl NoteFile {
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     let mine =
         [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
-    let told = mine.map(|(_, there)| [u64::from(there), u64::from(!there)]);
-    let mut all = told.concat();
+    let flags = mine.map(|(_, there)| [u64::from(there), u64::from(!there)]);
+    let mut all = flags.concat();
     group.all_max(&mut all)?;
-    let differs = mine.iter().zip(all.chunks(2)).find(|(_, told)| told == &[1, 1]);
+    let differs = mine.iter().zip(all.chunks(2)).find(|(_, flags)| flags == &[1, 1]);
     differs.map_or(Ok(()), |((key, _), _)| {
         let why = "some ranks have this level and some have not; give all of them the same mainstay.toml, variables and options";
         Err(Error::argument(*key, why))
@@ -242,9 +242,9 @@ fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<
     let mut found: Vec<PathBuf> = entries(within).filter(is_other).collect();
     found.sort();
     let names: Vec<&str> = found.iter().filter_map(|path| name_of(path)).collect();
-    let told = hash(names.join("/").as_bytes());
+    let own = hash(names.join("/").as_bytes());
     // Ranks that see different directories have separate disks.
-    let is_shared = gather(group, &told)?.iter().all(|other| *other == told);
+    let is_shared = gather(group, &own)?.iter().all(|other| *other == own);
     let device = |path: PathBuf| Arc::new(Disk::existing(&path)) as Arc<dyn Device>;
     Ok(if is_shared { found.into_iter().map(device).collect() } else { Vec::new() })
 }
@@ -320,8 +320,8 @@ mod tests {
         let mut rolled_back = LevelsNote::of_space(space.path()).unwrap().unwrap();
         rolled_back.go_back((1, 5));
         rolled_back.replace(space.path()).unwrap();
-        let told = note.begin(&Solo, 2).unwrap_err();
-        assert!(matches!(told, Error::InUse { .. }), "{told}");
+        let error = note.begin(&Solo, 2).unwrap_err();
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
         let mut next = NoteFile::of(&Solo, space.path()).unwrap();
         assert_eq!(next.back(), rolled_back.back);
         next.begin(&Solo, 2).unwrap();

@@ -2,7 +2,8 @@
 //! wait for untouched memory, which takes many times as long as the copy.
 
 use super::{
-    copying::swap_sizes, level::Level, need::told_of_all, ranks::Entered, shard_room::ShardSizes, state::SessionState,
+    copying::swap_sizes, level::Level, need::with_total_need, ranks::Entered, shard_room::ShardSizes,
+    state::SessionState,
 };
 use crate::{
     capture::{Size, size_elsewhere},
@@ -32,7 +33,7 @@ impl SessionState {
         self.make_portions(entry, &size).map_err(|error| {
             let family = self.levels.families().swap_remove(0);
             let levels: Vec<&Level> = self.levels.iter().take(family.end).filter(|level| !level.is_former()).collect();
-            told_of_all(self.epoch.group.with(entry), &levels, &size, error)
+            with_total_need(self.epoch.group.with(entry), &levels, &size, error)
         })
     }
 
@@ -46,8 +47,8 @@ impl SessionState {
         for index in family.skip(1).filter(|_| !is_busy) {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
             if !level.is_former() {
-                let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
-                level.have_room(epoch, entry, ShardSizes::of_writer(size, &told))?;
+                let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
+                level.have_room(epoch, entry, ShardSizes::of_writer(size, &sizes))?;
             }
         }
         Ok(())

@@ -56,7 +56,7 @@ impl SessionState {
             off: "nothing was asked to be saved early, or nothing can be".to_owned(),
             ..Speculation::default()
         };
-        early(&mut self.resources.changing).map_or_else(off, |early| early.told())
+        early(&mut self.resources.changing).map_or_else(off, |early| early.speculation())
     }
 }
 

@@ -60,8 +60,8 @@ impl Ranks {
 
     /// Meets the other ranks in the all-reduce of a call. Returns an entry if all ranks make the same call. Collective.
     pub(super) fn meet(&self, mine: Agreement) -> Result<(Agreement, Option<Entered>)> {
-        let told = mine.reach(&*self.0)?;
-        Ok((told, told.call.is_so().then_some(Entered(()))))
+        let agreed = mine.reach(&*self.0)?;
+        Ok((agreed, agreed.call.is_so().then_some(Entered(()))))
     }
 
     /// Whether this rank can only wait asleep.

@@ -98,11 +98,11 @@ impl SessionState {
         let lacking: Vec<usize> = family.into_iter().flatten().filter(lacks).collect();
         if !lacking.is_empty() && !self.all_have(entry, owner, &newest)? {
             let (path, number) = (self.levels.nearest().location.device.path(), newest.key.number);
-            let told = format!(
+            let text = format!(
                 "revision {number} stays in {path}: not all copies of the level {} have it, and other ranks have saved it",
                 self.levels.at(owner).location.kind.name()
             );
-            remark(self.epoch.group.rank(), &told);
+            remark(self.epoch.group.rank(), &text);
             return Ok(false);
         }
         self.copy_to(entry, Call::Close, owner, newest, lacking)?;

@@ -69,10 +69,10 @@ impl SessionState {
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         // If `mainstay run` gets the report, it prints the message itself.
         if !self.report.as_ref().is_some_and(|report| report.recovered(&recovery)) {
-            remark(self.epoch.group.rank(), &recovery.told());
+            remark(self.epoch.group.rank(), &recovery.summary());
         }
-        if let Some(telling) = &mut self.announcer.telling {
-            telling.recoveries.add(recovery.clone());
+        if let Some(reporter) = &mut self.announcer.reporter {
+            reporter.recoveries.add(recovery.clone());
         } else if let Some(later) = &mut self.later {
             later.carryover.past.get_or_insert_default().since.push(recovery.clone());
         }
@@ -116,8 +116,8 @@ impl SessionState {
         let Epoch { post, group: failed, .. } = epoch;
         failed.end(post);
         drop((resources, failed));
-        let (told, mut diary) = (announcer.telling.take().map(StatusReporter::end), announcer.diary.take());
-        let (past, unwritten) = told.map_or_else(Default::default, |(past, unwritten)| (Some(past), unwritten));
+        let (ended, mut diary) = (announcer.reporter.take().map(StatusReporter::end), announcer.diary.take());
+        let (past, unwritten) = ended.map_or_else(Default::default, |(past, unwritten)| (Some(past), unwritten));
         let past = past.or(later.as_mut().and_then(|later| later.carryover.past.take()));
         if let Some(diary) = &mut diary {
             diary.note_before(unwritten);

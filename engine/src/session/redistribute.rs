@@ -10,13 +10,12 @@ use super::{
     program::Program,
     reading::Reading,
     restore::RestoredExtras,
-    shard_transfers::{OwnShard, SharedShard, ToldShards, WantedShards},
+    shard_transfers::{OwnShard, ShardDescriptions, ShardTransfers, StoredShard, WantedShards},
 };
 use crate::{
-    commit::{Complete, Kept},
+    commit::Complete,
     device::Access,
     error::{Error, Result},
-    ground::lock,
     group::{Group, agree, gather},
     restore::{BlockReader, HashRows, SavedShard, Sharing, counts_as_same, share_of},
     space::{
@@ -25,10 +24,7 @@ use crate::{
         is_layout, list, open_layout,
     },
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Level {
     /// Like `restore_one`, for a revision with shards that do not match the present ranks. Collective.
@@ -37,18 +33,17 @@ impl Level {
         group: &dyn Group,
         program: &mut Program,
         candidate: &Complete,
+        transfers: &mut ShardTransfers,
     ) -> Attempted<RestoredExtras> {
-        let told = lock(&self.arrivals.told).take();
-        // The missing shards have come; the ranks exchanged the contents in the first attempt.
-        let told = match told {
-            Some(told) => told,
+        let ShardDescriptions { own, shards, contents } = match transfers.descriptions.take() {
+            // The missing shards have come; the ranks exchanged the contents in the first attempt.
+            Some(descriptions) => descriptions,
             None => {
-                let (own, shards) = self.tell_shards_to_all(group, candidate)?;
+                let (own, shards) = self.describe_shards(group, candidate, transfers)?;
                 let contents = contents(group, program.regions.said_same(), &shards, &own)?;
-                ToldShards { own, shards, contents }
+                ShardDescriptions { own, shards, contents }
             }
         };
-        let ToldShards { own, shards, contents } = told;
         agree(group, self.check_own(group, program, candidate, &shards))?;
         // A program that grows has one size for each rank, or all ranks have the same size, or a box.
         let own_shard = shards.get(group.rank()).or(shards.first());
@@ -56,13 +51,13 @@ impl Level {
         let to_fill = |saved: &SavedShard| program.to_fill(&saved.items, &saved.notes, candidate.key.number);
         let regions = agree(group, own_shard.map_or(Ok(Vec::new()), to_fill))?;
         let outputs = &program.outputs;
-        let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
+        let (portions, parts) = (self.readable(candidate, &shards, transfers), transfers.parts_by_number());
         let sharing = Sharing {
             path: &self.location.device.path(),
             revision: candidate.key.number,
             shards: &shards,
             // Shards of a copy are sent to the ranks that need them.
-            in_sight: if self.arrivals.told_of.is_some() {
+            in_sight: if transfers.reported.is_some() {
                 (0..candidate.shards).collect()
             } else {
                 portions.keys().copied().collect()
@@ -81,12 +76,12 @@ impl Level {
         let is_lacking = |shard: &u32| !portions.contains_key(shard) && !parts.contains_key(shard);
         let lacking = share.shards().filter(is_lacking);
         let lacking: WantedShards = lacking.map(|shard| (shard, share.wanted(shard))).collect();
-        let mut lacks = [u64::from(self.arrivals.told_of.is_some() && !lacking.is_empty())];
+        let mut lacks = [u64::from(transfers.reported.is_some() && !lacking.is_empty())];
         group.all_max(&mut lacks)?;
         if lacks == [1] {
-            *lock(&self.arrivals.wanted) = lacking;
             drop(share);
-            *lock(&self.arrivals.told) = Some(ToldShards { own, shards, contents });
+            transfers.wanted = lacking;
+            transfers.descriptions = Some(ShardDescriptions { own, shards, contents });
             return Err(Damage::lacking().into());
         }
 
@@ -95,7 +90,7 @@ impl Level {
         for shard in share.shards() {
             let pour = |(portion, entry): &(Portion, Entry)| {
                 let manifest = portion.read_manifest(entry)?;
-                check_told(portion, entry, &manifest, &shards)?;
+                check_description(portion, entry, &manifest, &shards)?;
                 share.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
             match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), intact) {
@@ -139,14 +134,15 @@ impl Level {
 
     /// All ranks exchange the contents of the shards of `candidate`. Returns those that this rank describes, and all by
     /// number. Collective.
-    pub(super) fn tell_shards_to_all(
+    pub(super) fn describe_shards(
         &self,
         group: &dyn Group,
         candidate: &Complete,
+        transfers: &ShardTransfers,
     ) -> Attempted<(Vec<OwnShard>, Vec<SavedShard>)> {
-        let own = agree_on_errors(group, self.told_shards(candidate))?;
-        let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
-        let mut shards = united(gather(group, &told.map_err(Clone::clone))?)?;
+        let own = agree_on_errors(group, self.own_shards(candidate, transfers.reported.as_deref()))?;
+        let described = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
+        let mut shards = united(gather(group, &described.map_err(Clone::clone))?)?;
         shards.sort_by_key(|saved| saved.entry.shard);
         shards.dedup_by_key(|saved| saved.entry.shard);
         let all = |shard: &u32| shards.iter().any(|saved| saved.entry.shard == *shard);
@@ -159,9 +155,9 @@ impl Level {
 
     /// The shards of `candidate` that this rank describes to the others: those assigned to it, or those in the portions
     /// of this rank.
-    fn told_shards(&self, candidate: &Complete) -> Result<Vec<OwnShard>> {
-        let mut found = self.arrivals.told_of.clone().unwrap_or_default();
-        if self.arrivals.told_of.is_none() {
+    fn own_shards(&self, candidate: &Complete, reported: Option<&[StoredShard]>) -> Result<Vec<OwnShard>> {
+        let mut found = reported.unwrap_or_default().to_vec();
+        if reported.is_none() {
             self.each_ledger(|ledger| {
                 let portion = ledger.portion();
                 let kept = ledger.found().into_iter().find(|kept| kept.key() == candidate.key);
@@ -170,7 +166,7 @@ impl Level {
                 );
             });
         }
-        let read = |(portion, kept): (Portion, Arc<Kept>)| {
+        let read = |(portion, kept): StoredShard| {
             let manifest = portion.read_manifest(&kept.entry)?;
             let saved = SavedShard::of(&kept.entry, &manifest);
             Ok(OwnShard { portion, manifest, saved })
@@ -178,19 +174,19 @@ impl Level {
         found.into_iter().map(read).collect()
     }
 
-    /// The shards of `candidate` that this rank can read: those that it received, or those in all portions of the
-    /// layout that it sees.
-    pub(super) fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
-        if let Some(told_of) = &self.arrivals.told_of {
-            let brought = told_of.iter().chain(&self.arrivals.fetched);
-            let brought = brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone())));
-            let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
-            let in_sight = self.arrivals.in_sight.iter();
-            let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
-            let beside = self.arrivals.beside.iter().map(|SharedShard { portion, kept, .. }| (portion, &kept.entry));
-            let beside = beside.map(|(portion, entry)| (entry.shard, (portion.clone(), entry.clone())));
-            return in_sight.chain(beside).chain(brought).collect();
-        }
+    /// The shards of `candidate` that this rank can read: those of `transfers` if shards are searched one by one, or else
+    /// those in the portions of the layout that it sees.
+    pub(super) fn readable(
+        &self,
+        candidate: &Complete,
+        shards: &[SavedShard],
+        transfers: &ShardTransfers,
+    ) -> BTreeMap<u32, (Portion, Entry)> {
+        transfers.readable(shards).unwrap_or_else(|| self.seen(candidate, shards))
+    }
+
+    /// The shards of `candidate` that this rank can read in the portions of the layout that it sees.
+    fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
         let layouts = self.files.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         let mut portions: BTreeMap<u32, Portion> =
             layouts.flat_map(LayoutFile::portions).map(|portion| (portion.rank(), portion)).collect();
@@ -213,27 +209,20 @@ impl Level {
         let opened = names.filter_map(|name| open_layout(device, name, Access::Read).ok());
         opened.filter(|file| file.header.layout_id == layout && !file.is_cut()).collect()
     }
-
-    /// The shards of which this rank received parts.
-    fn seen_in_part(&self) -> BTreeMap<u32, (Portion, Entry)> {
-        let parts = self.arrivals.parts.iter();
-        parts.map(|parts| (parts.entry.shard, (parts.portion.clone(), parts.entry.clone()))).collect()
-    }
 }
 
 /// Refuses a shard that differs from the description that another rank gave: this rank may read a copy of it in another
 /// place.
-fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[SavedShard]) -> Result<()> {
-    let told = shards.get(entry.shard as usize);
-    let is_it = |told: &SavedShard| {
-        let is_same = |(item, told): (&Item, &Item)| {
+fn check_description(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[SavedShard]) -> Result<()> {
+    let is_it = |described: &SavedShard| {
+        let is_same = |(item, other): (&Item, &Item)| {
             (&item.name, item.kind, item.element, item.bytes, &item.shape, &item.place)
-                == (&told.name, told.kind, told.element, told.bytes, &told.shape, &told.place)
-                && item.same_on_all_ranks == told.same_on_all_ranks
+                == (&other.name, other.kind, other.element, other.bytes, &other.shape, &other.place)
+                && item.same_on_all_ranks == other.same_on_all_ranks
         };
-        manifest.items.len() == told.items.len() && manifest.items.iter().zip(&told.items).all(is_same)
+        manifest.items.len() == described.items.len() && manifest.items.iter().zip(&described.items).all(is_same)
     };
-    if told.is_some_and(is_it) {
+    if shards.get(entry.shard as usize).is_some_and(is_it) {
         return Ok(());
     }
     Err(portion.refuse(Refusal::Damaged("it is not the one that another rank has told of".into()), "manifest"))
@@ -287,10 +276,10 @@ fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> RestoredExtras {
 }
 
 /// The parts of all ranks, united. If any rank found damage: all damage.
-fn united<T>(told: Vec<Intact<Vec<T>>>) -> Intact<Vec<T>> {
+fn united<T>(parts: Vec<Intact<Vec<T>>>) -> Intact<Vec<T>> {
     let (mut all, mut damage) = (Vec::new(), Damage::default());
-    for told in told {
-        match told {
+    for part in parts {
+        match part {
             Ok(part) => all.extend(part),
             Err(what) => damage.add(what),
         }

@@ -11,6 +11,7 @@ use super::{
     program::Program,
     ranks::Entered,
     reading::Reading,
+    shard_transfers::{ShardTransfers, StoredShard},
     shards::Shards,
     state::SessionState,
 };
@@ -51,7 +52,7 @@ pub struct Restored {
 pub(super) struct RestoredExtras {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
-    /// Shards that this rank sees or has received, besides those on its levels.
+    /// Shards that this rank has received; of a redistributed or chosen revision also those that it sees.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
     /// Those of them that this rank has read whole.
     pub(super) verified: BTreeSet<u32>,
@@ -166,8 +167,8 @@ impl SessionState {
             back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
         self.program.restored.reading = back.reading;
         let skipped = skipped.into_what();
-        if let Some(telling) = &mut self.announcer.telling {
-            telling.has_lost(&skipped);
+        if let Some(reporter) = &mut self.announcer.reporter {
+            reporter.has_lost(&skipped);
         }
         if !skipped.is_empty() && self.recovering.is_none() {
             let text = format!("revision {} came back; passed over: {}", revision.key.number, skipped.join("; "));
@@ -210,11 +211,11 @@ impl SessionState {
             found.all.truncate(1);
         }
         let mut poured = false;
-        let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
+        let read = |level: &Level, candidate: &Complete, transfers: &mut ShardTransfers| {
             if call == Call::Choose {
-                return level.choose_one(group, &self.program.outputs, candidate);
+                return level.choose_one(group, &self.program.outputs, candidate, transfers);
             }
-            match level.restore_one(group, &mut self.program, candidate) {
+            match level.restore_one(group, &mut self.program, candidate, transfers) {
                 // The regions already hold parts of a revision that was passed over. So this error counts only as damage of
                 // the candidate.
                 Err(Unreadable::Error(error)) if poured && error.kind() != ErrorKind::GroupFailed => {
@@ -226,7 +227,8 @@ impl SessionState {
                     came
                 }
             }
-        })?;
+        };
+        let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         skipped.add(damaged);
         Ok(Attempts { found, came, skipped })
     }
@@ -239,8 +241,8 @@ impl SessionState {
             return;
         }
         let mut why = skipped.into_what();
-        if let Some(telling) = &mut self.announcer.telling {
-            telling.has_lost(&why);
+        if let Some(reporter) = &mut self.announcer.reporter {
+            reporter.has_lost(&why);
         }
         if why.is_empty() {
             why.push("these nodes have no saved revision".to_owned());
@@ -255,9 +257,9 @@ impl SessionState {
 impl Program {
     /// Shares the damage that the program found. A rank that replaces a lost one knows none of it. Collective.
     pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
-        let told = gather(group, &self.restored.passed_over)?;
+        let reported = gather(group, &self.restored.passed_over)?;
         self.restored.passed_over.clear();
-        for (of, what) in told.into_iter().flatten() {
+        for (of, what) in reported.into_iter().flatten() {
             if !self.restored.passed_over.iter().any(|(known, _)| *known == of) {
                 self.restored.passed_over.push((of, what));
             }
@@ -282,11 +284,17 @@ impl Levels {
 
 impl Level {
     /// Restores `candidate`. The result is damage of any ranks, or an error that is the same on all. Collective.
-    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Attempted<RestoredExtras> {
+    fn restore_one(
+        &self,
+        group: &dyn Group,
+        program: &mut Program,
+        candidate: &Complete,
+        transfers: &mut ShardTransfers,
+    ) -> Attempted<RestoredExtras> {
         if candidate.shards as usize != group.size() {
-            return self.redistribute(group, program, candidate);
+            return self.redistribute(group, program, candidate, transfers);
         }
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let same = manifest
             .as_ref()
             .map_or(Ok(()), |manifest| program.globals.check(&manifest.annex.notes, candidate.key.number));
@@ -296,7 +304,7 @@ impl Level {
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, program.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {
-            return self.redistribute(group, program, candidate);
+            return self.redistribute(group, program, candidate, transfers);
         }
         let number = candidate.key.number;
         let to_fill = |manifest: &Manifest| program.to_fill(&manifest.items, &manifest.annex.notes, number);
@@ -321,22 +329,33 @@ impl Level {
         let manifest = manifest?;
         let notes = manifest.annex.notes.clone();
         let reading = Reading::of(candidate.key.number, portion, manifest);
-        Ok(RestoredExtras { notes, reading, ..RestoredExtras::default() })
+        Ok(RestoredExtras { notes, reading, seen: transfers.received_by_number(), ..RestoredExtras::default() })
     }
 
     /// This rank's shard of `candidate`, which the same number of ranks saved: its portion, and its manifest or the
     /// damage found in it. Collective.
-    pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Intact<Manifest>)> {
+    pub(super) fn read_shard(
+        &self,
+        group: &dyn Group,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+    ) -> Result<(Portion, Intact<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen =
             Error::OutOfSight { path: self.location.device.path(), revision: candidate.key.number, shard: rank };
-        let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
+        let (portion, kept) = agree(group, self.own_shard(rank, candidate, transfers).ok_or(unseen))?;
         if self.location.kind == LevelKind::Memory {
             // A mapped portion is read in place. If it cannot be mapped, it is read as from a disk.
             let _ = portion.map_all();
         }
         let manifest = agree_on_errors(group, portion.read_manifest(&kept.entry))?;
         Ok((portion, manifest))
+    }
+
+    /// The shard of `rank`, which is this rank, in `candidate`: the one that it received for this attempt, or else one
+    /// that it sees here.
+    pub(super) fn own_shard(&self, rank: u32, candidate: &Complete, transfers: &ShardTransfers) -> Option<StoredShard> {
+        transfers.whole(rank).or_else(|| self.stored(rank, candidate))
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! Invariant: the answer comes from the revision that `restore` tries first.
 
-use super::{damage::Attempted, entry::Call, level::Level, restore::pour_together, state::SessionState};
+use super::{
+    damage::Attempted, entry::Call, level::Level, restore::pour_together, shard_transfers::ShardTransfers,
+    state::SessionState,
+};
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
 
 impl SessionState {
@@ -13,7 +16,9 @@ impl SessionState {
         let group = self.epoch.group.with(&entry);
         self.program.share_passed_over(group)?;
         self.levels.pass_over(&mut found, &self.program.restored.passed_over)?;
-        let read = |level: &Level, candidate: &Complete| level.saved(group, candidate, name);
+        let read = |level: &Level, candidate: &Complete, transfers: &mut ShardTransfers| {
+            level.saved(group, candidate, transfers, name)
+        };
         let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         Ok(came.and_then(|(_, item)| item))
     }
@@ -22,16 +27,22 @@ impl SessionState {
 impl Level {
     /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the
     /// item of the first shard that has one. Collective.
-    fn saved(&self, group: &dyn Group, candidate: &Complete, name: &str) -> Attempted<Option<Item>> {
+    fn saved(
+        &self,
+        group: &dyn Group,
+        candidate: &Complete,
+        transfers: &ShardTransfers,
+        name: &str,
+    ) -> Attempted<Option<Item>> {
         let of_name = |items: &[Item]| {
             let found = items.iter().find(|item| item.name == name);
             found.map(|item| Item { extents: Vec::new(), ..item.clone() })
         };
         if candidate.shards as usize != group.size() {
-            let (_, shards) = self.tell_shards_to_all(group, candidate)?;
+            let (_, shards) = self.describe_shards(group, candidate, transfers)?;
             return Ok(shards.iter().find_map(|saved| of_name(&saved.items)));
         }
-        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate, transfers)?;
         let item = manifest.as_ref().ok().and_then(|manifest| of_name(&manifest.items));
         pour_together(group, &portion, &manifest, None)?;
         Ok(item)

@@ -38,13 +38,13 @@ impl SessionState {
     /// Waits like `wait_in`, and fails if farther levels did not get a revision. Collective.
     pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
         let ready = self.program.ready();
-        let (entry, told) = self.enter_told(call, ready)?;
-        if told.is_err() {
+        let (entry, outcome) = self.enter_waiting(call, None, ready)?;
+        if outcome.is_err() {
             // Only one error is reported at a time. A revision that the nearest level did not get cannot reach the
             // farther levels fed from it.
             self.remark_unsaved(&entry);
         }
-        told?;
+        outcome?;
         self.copy_passed_over(&entry, call)?;
         self.unsaved(&entry)
     }
@@ -56,8 +56,8 @@ impl SessionState {
         let is_later = self.later.as_ref().is_some_and(|later| later.has(kind));
         let is_known = if is_later { Ok(()) } else { self.levels.check_kind(kind) };
         let ready = self.program.ready().and(is_known);
-        let (entry, told) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
-        told?;
+        let (entry, outcome) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
+        outcome?;
         if self.levels.nearest().location.kind == kind {
             self.copy_passed_over(&entry, Call::WaitFor)?;
         }
@@ -76,9 +76,9 @@ impl SessionState {
         let mut unsaved = Ok(());
         for level in self.levels.iter_mut().filter(|level| asked(level)) {
             // The ranks agree on all levels, even after an error, to stay together.
-            let told = level.history.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
-            level.history.failing.because(&told);
-            unsaved = unsaved.and(told);
+            let outcome = level.history.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
+            level.history.failing.because(&outcome);
+            unsaved = unsaved.and(outcome);
         }
         self.tell();
         unsaved
@@ -90,13 +90,13 @@ impl SessionState {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
             let Some(mine) = level.history.unsaved.take() else { continue };
-            let told = agree(group, mine);
-            level.history.failing.because(&told);
-            let Err(error) = told else { continue };
-            let told = format!("the level {} did not get its last revision: {error}", level.location.kind.name());
-            if level.history.remarked.as_ref() != Some(&told) {
-                remark(group.rank(), &told);
-                level.history.remarked = Some(told);
+            let outcome = agree(group, mine);
+            level.history.failing.because(&outcome);
+            let Err(error) = outcome else { continue };
+            let text = format!("the level {} did not get its last revision: {error}", level.location.kind.name());
+            if level.history.remarked.as_ref() != Some(&text) {
+                remark(group.rank(), &text);
+                level.history.remarked = Some(text);
             }
         }
     }
@@ -140,13 +140,13 @@ impl SessionState {
 
     fn close_together(&mut self) -> Result<()> {
         let ready = self.program.ready();
-        let (entry, told) = self.enter_told(Call::Close, ready)?;
+        let (entry, outcome) = self.enter_waiting(Call::Close, None, ready)?;
         let opened = self.open_later(&entry);
         let copied = self.copy_passed_over(&entry, Call::Close);
         let unsaved = copied.and(self.unsaved(&entry));
         let saved = opened.and_then(|()| self.leave_memory(&entry));
         // A failure is reported, but revisions that are complete only in memory have been saved all the same.
-        told?;
+        outcome?;
         let group = self.epoch.group.with(&entry);
         // All levels are ended, even after errors.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
@@ -161,7 +161,7 @@ impl SessionState {
         self.announcer.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before the memory level is removed, because these files may be there.
         self.announcer.close();
-        self.end_is_told(&entry, memory_goes);
+        self.announce_end(&entry, memory_goes);
         if memory_goes {
             self.levels.remove_memory(group.rank());
         }
@@ -232,10 +232,10 @@ impl SessionState {
         group.all_max(&mut lacking)?;
         let Some((portion, kept)) = own.filter(|_| lacking == [0]) else {
             let (path, number) = (nearest.location.device.path(), newest.key.number);
-            let told = format!(
+            let text = format!(
                 "revision {number} stays in {path}: it is newer than all others, and other ranks have saved it"
             );
-            remark(group.rank(), &told);
+            remark(group.rank(), &text);
             return Ok(false);
         };
         // Levels that regularly take revisions come first.
@@ -320,18 +320,18 @@ impl Level {
     }
 
     /// Settles the revision under way on a farther level, from the facts of all ranks.
-    pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
-        if told.busy.is_set() {
+    pub(super) fn settle_farther(&mut self, facts: &LevelFacts, ranks: usize) {
+        if facts.busy.is_set() {
             return;
         }
         self.feeding.under_feed = None;
-        if told.under_way == EqualOnAllRanks::default() && !told.failed.is_set() {
+        if facts.under_way == EqualOnAllRanks::default() && !facts.failed.is_set() {
             return;
         }
         let mine = self.settle();
         let ended = self.saving.take();
         let key = ended.as_ref().and_then(Attempt::key);
-        if told.failed.is_set() || !told.under_way.is_so() {
+        if facts.failed.is_set() || !facts.under_way.is_so() {
             self.history.failing.again(&mine);
             self.history.unsaved = Some(mine);
             // The holder's copy of the last revision may be unreadable, so the next revision is sent whole.

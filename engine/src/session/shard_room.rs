@@ -100,7 +100,7 @@ impl Room {
 
 /// If there is too little room, puts the size that the largest shard of all ranks lacks into the error. The user must
 /// make room for all ranks. Collective.
-fn told_of_all(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
+fn with_largest_lack(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
     let mut most = [0];
     if let Err(Error::PortionTooSmall { needed, .. }) = &found {
         most = [*needed];
@@ -133,14 +133,14 @@ impl Level {
         epoch: &Epoch,
         entry: &Entered,
         room: Room,
-        told: &LevelFacts,
+        facts: &LevelFacts,
         sizes: ShardSizes<'_>,
         again: &FindsRoom<'_>,
     ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
-        let mut no_room = told.no_room.is_set();
-        if told.holds_changed.is_set() {
+        let mut no_room = facts.no_room.is_set();
+        if facts.holds_changed.is_set() {
             self.renew_holds(group, epoch.next_number, holds, sizes)?;
             found = again(self, self.grows());
             let mut lacking = [u64::from(found.is_err())];
@@ -149,7 +149,7 @@ impl Level {
             self.acknowledge(epoch);
         }
         if no_room && !self.grows() {
-            agree(group, told_of_all(group, found.map(drop))?)?;
+            agree(group, with_largest_lack(group, found.map(drop))?)?;
             return Err(lost_layout());
         }
         let mut left = self.files.current.clone().filter(|_| no_room && self.files.mends.is_none());
@@ -158,7 +158,7 @@ impl Level {
             left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
             found = Ok(None);
         }
-        if no_room || told.no_layout.is_set() {
+        if no_room || facts.no_layout.is_set() {
             // The first checkpoint sets the size of the portions, and so does a checkpoint that has outgrown them.
             let made = self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own));
             let grown = made.is_ok();
@@ -193,10 +193,10 @@ impl Level {
         epoch: &Epoch,
         entry: &Entered,
         look: RoomReport,
-        told: &LevelFacts,
+        facts: &LevelFacts,
         sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
-        if told.busy.is_set() {
+        if facts.busy.is_set() {
             self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
             if self.history.passed_over == 1 {
                 let (level, number) = (self.location.kind.name(), epoch.next_number);
@@ -208,10 +208,10 @@ impl Level {
         }
         let found = match look {
             // The room was found beside a revision that is not complete after all.
-            _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
+            _ if facts.failed.is_set() || !facts.under_way.is_so() => self.have_room(epoch, entry, sizes),
             RoomReport::Found(room) => {
                 let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
-                self.agree_on_room(epoch, entry, room, told, sizes, &again)
+                self.agree_on_room(epoch, entry, room, facts, sizes, &again)
             }
             RoomReport::NoTurn | RoomReport::Busy => Err(lost_layout()),
         };
@@ -255,12 +255,15 @@ impl Level {
         let group = epoch.group.with(entry);
         let room = Room { found: self.allocate(sizes, &self.complete, self.grows()), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();
-        let mut told = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
-        group.all_max(&mut told)?;
-        let told =
-            LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
+        let mut highest = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
+        group.all_max(&mut highest)?;
+        let facts = LevelFacts {
+            no_room: (highest[0] == 1).into(),
+            no_layout: (highest[1] == 1).into(),
+            ..LevelFacts::default()
+        };
         let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
-        self.agree_on_room(epoch, entry, room, &told, sizes, &again)
+        self.agree_on_room(epoch, entry, room, &facts, sizes, &again)
     }
 }
 

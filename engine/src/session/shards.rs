@@ -32,15 +32,13 @@ impl Shards {
         verified: BTreeSet<u32>,
     ) -> Shards {
         let (key, nearest) = (chosen.complete.key, levels.at(chosen.level));
+        // The shards that the restore read come first, then those on the nearest level.
         let mut here = seen;
-        // Shards brought for the restore come first, then those on the nearest level.
-        let brought = nearest.arrivals.fetched.iter().filter(|(_, kept)| kept.key() == key);
-        here.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
         for level in chosen.on.iter().map(|index| levels.at(*index)) {
             level.each_ledger(|ledger| {
                 for kept in ledger.found().into_iter().filter(|kept| kept.key() == key) {
-                    let lying = || (ledger.portion().clone(), kept.entry.clone());
-                    here.entry(kept.entry.shard).or_insert_with(lying);
+                    let stored = || (ledger.portion().clone(), kept.entry.clone());
+                    here.entry(kept.entry.shard).or_insert_with(stored);
                 }
             });
         }

@@ -186,8 +186,8 @@ impl SessionState {
     pub(super) fn tell(&mut self) {
         self.announcer.tell(&self.levels, self.epoch.lineage.number, None);
         // With one level, the call that saves reports each failure.
-        let is_told = self.levels.iter().nth(1).is_none();
-        for level in self.levels.iter_mut().filter(|_| !is_told) {
+        let has_one_level = self.levels.iter().nth(1).is_none();
+        for level in self.levels.iter_mut().filter(|_| !has_one_level) {
             let newest = level.complete.first().map(|complete| complete.key.number);
             if let Some(shout) = level.history.failing.shout(level.location.kind, newest) {
                 remark(self.epoch.group.rank(), &shout);

@@ -39,7 +39,7 @@ pub(super) struct StatusReporter {
     pub(super) writer: StatusWriter,
     /// Number of nodes.
     pub(super) nodes: usize,
-    told: JobProgress,
+    reported: JobProgress,
     /// Revisions and parts that the last restore could not read.
     lost: Vec<String>,
     pub(super) recoveries: Recoveries,
@@ -191,15 +191,15 @@ impl StatusReporter {
         directories.reverse();
         // The status of an earlier rank 0 that did not close the space, or still writes.
         let earlier = if group.rank() == 0 { Status::newest_in(&directories) } else { None };
-        let recoveries = match earlier.filter(|status| !status.told.ended) {
-            Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
+        let recoveries = match earlier.filter(|status| !status.progress.ended) {
+            Some(Status { progress, .. }) => Recoveries { count: progress.recovered, newest: progress.recoveries },
             None => Recoveries::default(),
         };
         let writer = (group.rank() == 0).then(|| StatusWriter::start(directories, all.job(levels)));
         let begin = |writer| StatusReporter {
             writer,
             nodes: all.nodes().len(),
-            told: JobProgress::default(),
+            reported: JobProgress::default(),
             lost: Vec::new(),
             recoveries,
             put_off: 0,
@@ -239,16 +239,17 @@ impl StatusReporter {
             nearest.complete.clear();
             nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
         }
-        let told_unix_ns = self.told.told_unix_ns;
+        let told_unix_ns = self.reported.told_unix_ns;
         let (lost, ended) = (self.lost.clone(), end.is_some());
         let Recoveries { count: recovered, newest: recoveries } = self.recoveries.clone();
         let put_off = self.put_off;
-        let told = JobProgress { told_unix_ns, lineage, ended, lost, recovered, recoveries, put_off, levels: statuses };
-        if told != self.told {
+        let progress =
+            JobProgress { told_unix_ns, lineage, ended, lost, recovered, recoveries, put_off, levels: statuses };
+        if progress != self.reported {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
             self.saved_unix_ns.retain(|key, _| is_there(key));
-            self.told = JobProgress { told_unix_ns: unix_ns(), ..told };
-            self.writer.tell(self.told.clone());
+            self.reported = JobProgress { told_unix_ns: unix_ns(), ..progress };
+            self.writer.tell(self.reported.clone());
         }
     }
 
@@ -298,7 +299,7 @@ pub(super) struct Recoveries {
 impl Recoveries {
     pub(super) fn add(&mut self, recovery: Recovery) {
         // A former rank 0 may have reported it already.
-        if self.newest.iter().any(|told| told.lineage == recovery.lineage) {
+        if self.newest.iter().any(|known| known.lineage == recovery.lineage) {
             return;
         }
         self.count += 1;

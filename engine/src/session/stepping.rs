@@ -116,25 +116,25 @@ impl SessionState {
         meeting.is_deaf = due.signal.as_ref().is_some_and(SignalFlag::is_replaced).into();
         let ready = self.program.ready();
         let (step, not_ready) = (EqualOnAllRanks::of(self.program.due.step), ready.is_err().into());
-        let (entry, told) = self.enter(arrival, Agreement { meeting, step, not_ready, ..Agreement::default() })?;
-        if told.all.not_ready.is_set() {
+        let (entry, agreed) = self.enter(arrival, Agreement { meeting, step, not_ready, ..Agreement::default() })?;
+        if agreed.all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| false));
         }
         self.check_read(call)?;
-        if told.all.meeting.is_deaf.is_set() {
+        if agreed.all.meeting.is_deaf.is_set() {
             DEAF.make(self.epoch.group.rank(), || Some(deaf(self.program.config.checkpoint_signal)));
         }
         let due = &mut self.program.due;
-        let is_asked = Schedule::is_asked(told.all.meeting);
+        let is_asked = Schedule::is_asked(agreed.all.meeting);
         due.to_all |= is_asked;
         let decided = match call {
-            Call::DueNow => due.schedule.decide_now(told.all.meeting),
-            _ => due.schedule.decide(told.all.meeting, Instant::now()),
+            Call::DueNow => due.schedule.decide_now(agreed.all.meeting),
+            _ => due.schedule.decide(agreed.all.meeting, Instant::now()),
         };
         let is_due = decided | by_steps | due.put_off_at.is_some();
-        due.same_steps(told.all.step)?;
+        due.same_steps(agreed.all.step)?;
         // A request is never put off, because its sender may be about to end the job.
-        if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
+        if is_due && !is_asked && puts_off && agreed.all.levels[0].busy.is_set() {
             due.put_off();
             return Ok(false);
         }
@@ -189,8 +189,8 @@ impl SessionState {
             due.last_saved_at = due.step;
             let step = Some(due.step).filter(|step| *step > 0);
             let saved_early = self.resources.changing.as_ref().and_then(|changing| changing.saved_early);
-            if let Some(telling) = &mut self.announcer.telling {
-                telling.put_off = due.all_times_put_off;
+            if let Some(reporter) = &mut self.announcer.reporter {
+                reporter.put_off = due.all_times_put_off;
             }
             if let Some(diary) = &mut self.announcer.diary {
                 diary.begun(key, BegunAt { step, saved_early, put_off });

@@ -5,14 +5,14 @@
 use crate::{
     capture::{PageTracker, Region, page_bytes},
     config::Config,
-    device::HUGE_PAGE,
+    device::{HUGE_PAGE, Limited},
     error::Error,
     ground::{Instant, files::Open, kernel_text, lock, spawn},
     predict::{Moment, Writer, Written},
     remark::remark,
 };
 use std::{
-    fs::{self, File},
+    fs,
     io::Write as _,
     ops::Range,
     path::Path,
@@ -46,11 +46,11 @@ struct Recording {
     tracker: PageTracker,
     /// Pages of regions, ascending and disjoint.
     watched: Vec<Range<usize>>,
-    writer: Writer<File>,
+    writer: Writer<Limited>,
     path: String,
     /// Places of regions in the order of their first protection, and the file that lists them.
     seen: Vec<(usize, usize)>,
-    regions: File,
+    regions: Limited,
     has_begun: bool,
     opened: Instant,
     /// Time since `opened` that was spent in checkpoints, or waiting for them.
@@ -146,6 +146,7 @@ impl Recording {
         let made = |path: &Path| Open::to_write().or_make().emptied().mode(0o666).through_links().file(path);
         let made = fs::create_dir_all(folder).and_then(|()| Ok((made(&path)?, made(&path.with_extension("regions"))?)));
         let (file, regions) = made.map_err(|error| format!("{}: {error}", path.display()))?;
+        let (file, regions) = (Limited::new(file), Limited::new(regions));
         let (path, writer) = (path.display().to_string(), Writer::new(file));
         Ok(Recording {
             tracker,
@@ -218,8 +219,8 @@ impl Recording {
 
 /// Pages that this process has in memory; 0 if the system does not say.
 fn resident() -> u64 {
-    let told = kernel_text("/proc/self/statm").unwrap_or_default();
-    let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let text = kernel_text("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * (page_bytes() / PAGE) as u64
 }
 
@@ -244,9 +245,9 @@ mod tests {
         tracing.at(Moment::Tick, &[]);
         let all = begun.elapsed();
         drop(tracing);
-        let file = File::open(folder.path().join("rank-0.trace")).unwrap();
-        let told: Vec<Written> = Reader::new(BufReader::new(file), "").collect::<Result<_, _>>().unwrap();
-        let took = Duration::from_micros(told[1].at_us - told[0].at_us);
+        let file = fs::File::open(folder.path().join("rank-0.trace")).unwrap();
+        let written: Vec<Written> = Reader::new(BufReader::new(file), "").collect::<Result<_, _>>().unwrap();
+        let took = Duration::from_micros(written[1].at_us - written[0].at_us);
         assert!(took <= all - left_out, "{took:?} of {all:?}");
     }
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// The newest revision that the status records on the disks, and the directories of the disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ToldOnDisks {
+pub(super) struct DiskReport {
     lineage: u64,
     revision: u64,
     /// The revision was still being written there, and may have arrived.
@@ -23,25 +23,26 @@ pub(super) struct ToldOnDisks {
     directories: Vec<String>,
 }
 
-impl ToldOnDisks {
+impl DiskReport {
     /// Reads the newest status in `directories` on rank 0. Leaves out revisions that a rollback discarded. Collective.
-    pub(super) fn find(group: &dyn Group, directories: &[PathBuf], back: &[GoneBack]) -> Result<Option<ToldOnDisks>> {
-        let told = || ToldOnDisks::of(&Status::newest_in(directories)?, back);
-        let mine = if group.rank() == 0 { told() } else { None };
+    pub(super) fn find(group: &dyn Group, directories: &[PathBuf], back: &[GoneBack]) -> Result<Option<DiskReport>> {
+        let report = || DiskReport::of(&Status::newest_in(directories)?, back);
+        let mine = if group.rank() == 0 { report() } else { None };
         Ok(gather(group, &mine)?.swap_remove(0))
     }
 
-    fn of(status: &Status, back: &[GoneBack]) -> Option<ToldOnDisks> {
-        let levels = status.job.places.iter().zip(&status.told.levels);
+    fn of(status: &Status, back: &[GoneBack]) -> Option<DiskReport> {
+        let levels = status.job.places.iter().zip(&status.progress.levels);
         let (place, level) = levels.into_iter().find(|(place, _)| place.level == LevelKind::Disk)?;
         let lists = level.copies.iter().map(|copy| &copy.complete).chain([&level.complete]);
         let stays = |(lineage, number): &(u64, u64)| !back.iter().any(|back| back.leaves_out(*lineage, *number));
         let complete = lists.flatten().map(Saved::key).filter(stays).max();
-        let under_way = level.under_way.filter(|_| !status.told.ended).map(|number| (status.told.lineage, number));
+        let under_way =
+            level.under_way.filter(|_| !status.progress.ended).map(|number| (status.progress.lineage, number));
         let under_way = under_way.filter(stays);
         let (lineage, revision) = complete.max(under_way)?;
         let is_under_way = complete < under_way;
-        Some(ToldOnDisks { lineage, revision, is_under_way, directories: place.directories.clone() })
+        Some(DiskReport { lineage, revision, is_under_way, directories: place.directories.clone() })
     }
 
     /// Whether this revision is newer than the newest one `left`, and its disks are not in sight.
@@ -99,48 +100,48 @@ mod tests {
         let levels = vec![memory, disk, LevelStatus::default()];
         Status {
             job: Job { places, ..Job::default() },
-            told: JobProgress { lineage: 7, levels, ..JobProgress::default() },
+            progress: JobProgress { lineage: 7, levels, ..JobProgress::default() },
         }
     }
 
-    fn told(disk: LevelStatus) -> Option<(u64, u64, bool)> {
-        ToldOnDisks::of(&status(disk), &[]).map(|told| (told.lineage, told.revision, told.is_under_way))
+    fn report(disk: LevelStatus) -> Option<(u64, u64, bool)> {
+        DiskReport::of(&status(disk), &[]).map(|report| (report.lineage, report.revision, report.is_under_way))
     }
 
     #[test]
     fn the_newest_on_the_disks_or_on_its_way_there_counts() {
         let none = LevelStatus::default;
         let complete = || vec![saved(7, 8), saved(6, 5)];
-        assert_eq!(told(none()), None);
-        assert_eq!(told(LevelStatus { complete: complete(), ..none() }), Some((7, 8, false)));
+        assert_eq!(report(none()), None);
+        assert_eq!(report(LevelStatus { complete: complete(), ..none() }), Some((7, 8, false)));
         let copy = CopyStatus { complete: complete(), ..CopyStatus::default() };
-        assert_eq!(told(LevelStatus { copies: vec![copy], ..none() }), Some((7, 8, false)));
-        assert_eq!(told(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), Some((7, 9, true)));
-        assert_eq!(told(LevelStatus { under_way: Some(1), ..none() }), Some((7, 1, true)));
+        assert_eq!(report(LevelStatus { copies: vec![copy], ..none() }), Some((7, 8, false)));
+        assert_eq!(report(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), Some((7, 9, true)));
+        assert_eq!(report(LevelStatus { under_way: Some(1), ..none() }), Some((7, 1, true)));
         let mut ended = status(LevelStatus { under_way: Some(9), complete: complete(), ..none() });
-        ended.told.ended = true;
-        assert_eq!(ToldOnDisks::of(&ended, &[]).unwrap().revision, 8);
+        ended.progress.ended = true;
+        assert_eq!(DiskReport::of(&ended, &[]).unwrap().revision, 8);
         // A revision that a rollback discarded is not missed.
         let back = [GoneBack { to: (6, 5), until: 7 }];
-        let told = ToldOnDisks::of(&status(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), &back);
-        assert_eq!(told.map(|told| told.revision), Some(5));
+        let report = DiskReport::of(&status(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), &back);
+        assert_eq!(report.map(|report| report.revision), Some(5));
         let mut without = status(none());
         without.job.places.remove(1);
-        without.told.levels.remove(1);
-        assert_eq!(ToldOnDisks::of(&without, &[]), None);
+        without.progress.levels.remove(1);
+        assert_eq!(DiskReport::of(&without, &[]), None);
     }
 
     #[test]
     fn what_is_as_new_elsewhere_or_was_let_go_is_not_missed() {
-        let told = ToldOnDisks { lineage: 7, revision: 8, is_under_way: false, directories: vec!["/disk".to_owned()] };
+        let report = DiskReport { lineage: 7, revision: 8, is_under_way: false, directories: vec!["/disk".to_owned()] };
         let missed = |seen, left: Option<(u64, u64)>| {
-            told.is_missed(seen, left.map(|(lineage, number)| RevisionKey::new(lineage_of(lineage), number)))
+            report.is_missed(seen, left.map(|(lineage, number)| RevisionKey::new(lineage_of(lineage), number)))
         };
         assert!(missed(0, None) && missed(6, Some((7, 7))) && missed(0, Some((6, 50))));
         assert!(!missed(0, Some((7, 8))) && !missed(0, Some((8, 1))));
         // The disks are there without the revision: it was pruned or rolled back.
         assert!(!missed(7, Some((7, 4))) && !missed(8, None));
-        let refusal = told.refusal(None).to_string();
+        let refusal = report.refusal(None).to_string();
         assert!(
             refusal.contains("revision 8") && refusal.contains("/disk") && refusal.contains("nothing"),
             "{refusal}"

@@ -55,7 +55,7 @@ pub(crate) struct Strays {
 #[derive(Debug)]
 pub(crate) struct Stray {
     /// The message about it.
-    pub(crate) told: String,
+    pub(crate) text: String,
     /// The short id of its layout and its rank, from its name.
     pub(crate) of: Option<(u32, u32)>,
 }
@@ -74,11 +74,11 @@ pub(crate) fn layouts_and_strays(
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
         // A file of a space may have portions of many ranks, regardless of its name.
         let of = named_in(&name).filter(|_| is_level);
-        let mut stray = |told| strays.damaged.push(Stray { told, of });
+        let mut stray = |text| strays.damaged.push(Stray { text, of });
         match open_layout(device, name, access) {
-            Ok(layout) => match layout.told_if_foreign(device) {
-                Some(told) => strays.foreign.push(told),
-                None if is_mapped && layout.is_cut() => stray(layout.told_as_cut()),
+            Ok(layout) => match layout.foreign_text(device) {
+                Some(text) => strays.foreign.push(text),
+                None if is_mapped && layout.is_cut() => stray(layout.cut_text()),
                 None => layouts.push(layout),
             },
             Err(Error::Damaged { what }) if passes_over => stray(what.join("; ")),
@@ -227,7 +227,7 @@ pub(crate) fn create_layout(
     let Making { allocate, stripes, when_mapped, .. } = *making;
     let stretches = stretches(&header);
     let wanted = NewFile { bytes: header.file_bytes, stretches, allocate, stripes, when_mapped };
-    let bytes = wanted.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
+    let bytes = wanted.room_bytes(device.directory().is_memory());
     let attempt = || -> Result<LayoutFile> {
         let file = device
             .open(&unfinished, Access::Write, Some(&wanted))

@@ -38,12 +38,12 @@ impl LayoutFile {
     }
 
     /// The message for such a file.
-    pub(crate) fn told_as_cut(&self) -> String {
+    pub(crate) fn cut_text(&self) -> String {
         format!("{}: cut short, it has {} of its {} bytes", self.path, self.bytes, self.header.file_bytes)
     }
 
     /// A message if the file is in a level's directory, on `device`, and belongs to another space.
-    pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
+    pub(crate) fn foreign_text(&self, device: &dyn Device) -> Option<String> {
         let id = space_of_level(device.directory())?;
         let is_own = [id, [0; 16]].contains(&self.header.space_id);
         (!is_own).then(|| format!("{}: it belongs to another space, and is skipped", self.path))

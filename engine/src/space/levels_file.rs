@@ -6,7 +6,7 @@
 
 use super::{LEVELS_COPY, LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
 use crate::{
-    device::hand_over,
+    device::{hand_over, within_limit},
     error::{Error, Result},
     ground::files::{Open, directory, put_in_place, read_within},
     printable::printable_path,
@@ -72,13 +72,16 @@ impl LevelsNote {
     fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = Open::to_write().or_make().emptied().file(path)?;
         hand_over(&file, path.parent().unwrap_or(path));
-        file.write_all(self.text().as_bytes())?;
+        let text = self.text();
+        within_limit(text.len() as u64)?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()
     }
 
     fn write_over(&self, path: &Path) -> io::Result<()> {
         let mut file = Open::to_write().file(path)?;
         let text = self.text();
+        within_limit(text.len() as u64)?;
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
         file.sync_all()

@@ -32,14 +32,15 @@ pub(crate) fn note_opener(device: &dyn Device, host: String) {
 pub(crate) fn with_opener(error: Error, device: &dyn Device) -> Error {
     match error {
         Error::InUse { path, holder } if holder.is_empty() => {
-            let told = LockBlocks::open(device).ok().and_then(|blocks| blocks.opener()).map(|opener| told(&opener));
-            Error::InUse { path, holder: told.unwrap_or_default() }
+            let holder =
+                LockBlocks::open(device).ok().and_then(|blocks| blocks.opener()).map(|opener| holder_text(&opener));
+            Error::InUse { path, holder: holder.unwrap_or_default() }
         }
         other => other,
     }
 }
 
-fn told(opener: &Opener) -> String {
+fn holder_text(opener: &Opener) -> String {
     let since = TELL.get().map_or_else(|| in_utc(opener.since_unix_ns), |tell| tell(opener.since_unix_ns));
     let (process, host) = (opener.process, printable(&opener.host));
     format!(": process {process} on {host}, its rank 0, has had it open since {since}")

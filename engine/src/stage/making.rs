@@ -125,10 +125,10 @@ mod tests {
         let pool = Pool::create(directory.path(), draw_id().unwrap(), &Shape::of_tables(1)).unwrap();
         let mut making = PoolInMaking::new(pool);
         let is_over = Arc::new(AtomicBool::new(false));
-        let told = is_over.clone();
+        let flag = is_over.clone();
         making.spawn(true, move |_| {
             sleep(Duration::from_millis(200));
-            told.store(true, Ordering::SeqCst);
+            flag.store(true, Ordering::SeqCst);
             Ok(())
         });
         making.get(false).unwrap();

@@ -8,6 +8,7 @@
 //! written and hashed once, or the revision fails.
 
 mod buffer;
+mod buffering;
 mod comparing;
 mod direct;
 mod gather;
@@ -21,12 +22,13 @@ mod staging;
 mod threshold;
 mod touching;
 
+pub(crate) use buffering::IN_PORTION_BYTES;
 pub(crate) use later::Snapshots;
 pub(crate) use making::PoolInMaking;
 use outlet::FullBuffer;
 pub(crate) use outlet::Outlet;
 use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
-pub(crate) use staging::{IN_PORTION_BYTES, Staging, StagingTools};
+pub(crate) use staging::{Staging, StagingTools};
 pub(crate) use threshold::find_threshold;
 pub(crate) use touching::{TouchOrder, Touching};

@@ -1,8 +1,7 @@
 //! One shard on its way out of the program, from t1 to t2.
 
 use super::{
-    FullBuffer, Outlet, Owner, Policy,
-    buffer::Buffer,
+    FullBuffer, Outlet, Policy,
     comparing::Comparing,
     direct::Direct,
     gather::Gather,
@@ -13,12 +12,9 @@ use crate::{
     capture::{Contents, InputPiece, Log, Part, PartPlace, Plan, Region, Snapshot, StreamDeduplicator},
     error::{Error, Result},
     ground::{Instant, lock},
-    place::{LogSegment, Shard, SnapshotFollower, StagingTime},
+    place::{Shard, SnapshotFollower, StagingTime},
     pool::Pool,
-    space::{
-        Aligned,
-        format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
-    },
+    space::format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
 };
 use std::{
     iter,
@@ -43,16 +39,13 @@ impl StagingTools<'_> {
     }
 }
 
-/// Maximum number of bytes that are gathered in the portion before they are passed on for hashing.
-pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
-
 /// Reading the clock takes as long as copying a few KiB, so it is read once for so many parts of a region.
 const PARTS_TIMED: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
     pub(super) shard: Arc<Shard>,
-    policy: Policy,
+    pub(super) policy: Policy,
     /// The parts of each region to stage; `None`: all of it.
     plan: Option<Plan>,
     /// Data that is compared as it comes; `None` if everything that can be shared is known at t1.
@@ -60,17 +53,17 @@ pub(crate) struct Staging {
     pub(super) log: Log,
     /// The stage without a buffer; otherwise `main` and `small` are in use.
     direct: Option<Direct>,
-    main: Gather,
-    small: Gather,
+    pub(super) main: Gather,
+    pub(super) small: Gather,
     /// `None` if everything is copied before t2.
     snapshots: Option<Arc<Mutex<Snapshots>>>,
     /// Copies left for a snapshot, while regions are staged.
-    later: Option<Later>,
+    pub(super) later: Option<Later>,
     /// The data being staged belongs to the stager: it is copied at once.
-    is_own: bool,
+    pub(super) is_own: bool,
     /// Length of the log, in whole blocks. `direct` counts its own writes.
-    end: u64,
-    staged: StagingTime,
+    pub(super) end: u64,
+    pub(super) staged: StagingTime,
     pieces: Histogram,
     /// Whether staging was finished or abandoned.
     ended: bool,
@@ -249,7 +242,7 @@ impl Staging {
     }
 
     /// Copies the bytes left for a snapshot; from here on everything is copied as it is staged.
-    fn copy_later(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
+    pub(super) fn copy_later(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
         let (Some(mut later), Some(snapshots)) = (self.later.take(), &self.snapshots) else { return Ok(()) };
         let carry = |load| tools.outlet.take(&self.shard, FullBuffer::LogSegment(load)).map(drop);
         lock(snapshots).copy_now(&mut later, &self.shard, carry)
@@ -415,122 +408,4 @@ impl Staging {
         self.log.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }
-
-    /// Gathers `source`, starting at `from`.
-    fn gather(
-        &mut self,
-        tools: &mut StagingTools<'_>,
-        handed: &InputPiece,
-        from: usize,
-        source: Source<'_>,
-    ) -> Result<()> {
-        if source.len() == 0 {
-            self.log.lay(handed, 0, 0, self.end);
-            return Ok(());
-        }
-        let small = !handed.is_part && (source.len() as u64) < self.policy.small_below;
-        let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
-        loop {
-            self.have_buffer(tools, small)?;
-            let gather = if small { &mut self.small } else { &mut self.main };
-            let later = self.later.as_mut().filter(|_| !small && !self.is_own);
-            let taken = gather.add(handed, done, source, alignment, later);
-            done += taken;
-            if taken > 0 {
-                alignment = 1;
-            }
-            if gather.is_full() {
-                self.leave(tools, small)?;
-            }
-            if done == source.len() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn have_buffer(&mut self, tools: &mut StagingTools<'_>, small: bool) -> Result<()> {
-        let has_one = if small { self.small.buffer.is_some() } else { self.main.buffer.is_some() };
-        if has_one {
-            return Ok(());
-        }
-        let buffer = match tools.pool {
-            Some(pool) if self.policy.owner == Owner::Node && !small => {
-                let asked = Instant::now();
-                let mut chunk = pool.take_now();
-                if self.later.is_some() && !matches!(chunk, Some(Ok(_))) {
-                    // Chunks that wait for a snapshot are returned only after it.
-                    self.copy_later(tools)?;
-                    chunk = pool.take_now();
-                }
-                let chunk = match chunk {
-                    Some(chunk) => chunk?,
-                    None => pool.take(tools.reclaim)?,
-                };
-                self.staged.buffer_wait += asked.elapsed();
-                self.staged.chunks += 1;
-                Buffer::Chunk(chunk)
-            }
-            _ if self.policy.is_in_portion() => {
-                self.shard.has_room(self.end, 1)?;
-                let left = self.shard.size().bytes() - self.end;
-                Buffer::Blocks(self.shard.map(self.end, left.min(IN_PORTION_BYTES))?)
-            }
-            _ => {
-                let bytes = self.policy.buffer_bytes;
-                Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.shard.out_of_memory(bytes))?)
-            }
-        };
-        let gather = if small { &mut self.small } else { &mut self.main };
-        gather.buffer = Some(buffer);
-        Ok(())
-    }
-
-    pub(super) fn leave_all(&mut self, tools: &mut StagingTools<'_>) -> Result<()> {
-        [true, false].into_iter().try_for_each(|small| self.leave(tools, small))
-    }
-
-    /// Gives the bytes in a buffer their place in the log, and sends the buffer there.
-    fn leave(&mut self, tools: &mut StagingTools<'_>, small: bool) -> Result<()> {
-        let gather = if small { &mut self.small } else { &mut self.main };
-        if gather.is_empty() {
-            return Ok(());
-        }
-        let Some((buffer, bytes, held)) = gather.take() else { return Ok(()) };
-        let at = self.take_room(bytes)?;
-        for part in held {
-            self.log.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
-        }
-        let buffer = match self.later.as_mut().filter(|_| !small) {
-            Some(later) => later.keep(buffer, bytes, at, tools.pool),
-            None => Some(buffer),
-        };
-        let Some(buffer) = buffer else { return Ok(()) };
-        let full = match buffer {
-            Buffer::Chunk(chunk) => {
-                FullBuffer::LogSegment(Arc::new(LogSegment::new(chunk, self.shard.clone(), at, bytes)?))
-            }
-            Buffer::Own(buffer) => FullBuffer::Own { buffer, bytes, at },
-            Buffer::Blocks(mapped) => {
-                let pool = tools.pool.cloned().ok_or_else(no_node)?;
-                FullBuffer::LogSegment(Arc::new(LogSegment::in_place(mapped, pool, self.shard.clone(), at, bytes)))
-            }
-        };
-        let again = tools.outlet.take(&self.shard, full)?;
-        let gather = if small { &mut self.small } else { &mut self.main };
-        gather.buffer = again.map(Buffer::Own);
-        Ok(())
-    }
-
-    /// Takes the next `bytes` bytes of the log; returns their offset.
-    fn take_room(&mut self, bytes: u64) -> Result<u64> {
-        debug_assert!(bytes.is_multiple_of(BLOCK_BYTES), "a part of the log ends inside a block");
-        self.shard.has_room(self.end, bytes)?;
-        let at = self.end;
-        self.end += bytes;
-        Ok(at)
-    }
-}
-
-fn no_node() -> Error {
-    Error::Internal { what: "nothing tells whether other ranks of the node copy".to_owned() }
 }

@@ -8,21 +8,21 @@ use std::path::Path;
 
 /// The number of the newest lineage of `space`, with the survey `survey`; 0: none.
 pub fn last_lineage(space: &Path, survey: &SpaceSurvey) -> u64 {
-    told_since(space, survey).map_or_else(|| lineage_of_portions(survey), |told| told.lineage)
+    progress_since(space, survey).map_or_else(|| lineage_of_portions(survey), |progress| progress.lineage)
 }
 
 /// Whether the last job in `space`, with the survey `survey`, has closed it normally, as far as known.
 pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
     let is_in_order = |last: LastOpening| last.is_closed || last.lineage <= lineage_of_portions(survey);
     survey.clean
-        && told_since(space, survey).is_none_or(|told| told.ended)
+        && progress_since(space, survey).is_none_or(|progress| progress.ended)
         && LastOpening::read(space).is_none_or(is_in_order)
 }
 
 /// The state in a job's status that is as new as all portions.
-fn told_since(space: &Path, survey: &SpaceSurvey) -> Option<JobProgress> {
-    let told = Status::read(space).ok().flatten()?.told;
-    (told.lineage >= lineage_of_portions(survey)).then_some(told)
+fn progress_since(space: &Path, survey: &SpaceSurvey) -> Option<JobProgress> {
+    let progress = Status::read(space).ok().flatten()?.progress;
+    (progress.lineage >= lineage_of_portions(survey)).then_some(progress)
 }
 
 fn lineage_of_portions(survey: &SpaceSurvey) -> u64 {

@@ -30,7 +30,7 @@ pub struct Status {
     /// The job's identity, and the directories of its levels.
     pub job: Job,
     #[serde(flatten)]
-    pub told: JobProgress,
+    pub progress: JobProgress,
 }
 
 /// The facts that change while a job runs.
@@ -133,7 +133,7 @@ pub struct Failures {
 struct Written<'a> {
     version: u32,
     #[serde(flatten)]
-    told: &'a JobProgress,
+    progress: &'a JobProgress,
     job: &'a Job,
 }
 
@@ -144,9 +144,9 @@ struct Versioned {
 }
 
 impl Status {
-    pub(crate) fn bytes(job: &Job, told: &JobProgress) -> Vec<u8> {
+    pub(crate) fn bytes(job: &Job, progress: &JobProgress) -> Vec<u8> {
         // It contains only numbers and texts, which JSON can represent.
-        serde_json::to_vec(&Written { version: VERSION, told, job }).unwrap_or_default()
+        serde_json::to_vec(&Written { version: VERSION, progress, job }).unwrap_or_default()
     }
 
     /// The status in `directory`; `None` if there is none. `NewerVersion` and `Damaged` if it is unusable, `Io` if it
@@ -172,8 +172,8 @@ impl Status {
 
     /// The last status of the newest job in any of the `directories`; unreadable ones are skipped.
     pub(crate) fn newest_in(directories: &[PathBuf]) -> Option<Status> {
-        let told = directories.iter().filter_map(|path| Status::read(path).ok()?);
-        told.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns))
+        let found = directories.iter().filter_map(|path| Status::read(path).ok()?);
+        found.max_by_key(|status| (status.progress.lineage, status.progress.told_unix_ns))
     }
 
     fn parse(bytes: &[u8]) -> std::result::Result<Status, String> {
@@ -186,12 +186,12 @@ impl Status {
 
     /// An impossible value in it, if any: the file may come from anyone.
     fn damage(&self) -> Option<&'static str> {
-        let Status { job, told } = self;
+        let Status { job, progress } = self;
         let levels = job.places.len();
         let texts = job.nodes.iter().flat_map(|node| [&node.name, &node.host]);
         let texts = texts.chain(job.places.iter().flat_map(|place| &place.directories)).chain([&job.host]);
-        let mut texts = texts.chain(&told.lost).chain(told.levels.iter().map(|level| &level.failures.why));
-        let lists = told.levels.iter().flat_map(|level| {
+        let mut texts = texts.chain(&progress.lost).chain(progress.levels.iter().map(|level| &level.failures.why));
+        let lists = progress.levels.iter().flat_map(|level| {
             let copies = level.copies.iter().map(|copy| &copy.complete);
             copies.chain([&level.complete])
         });
@@ -211,22 +211,27 @@ impl Status {
             "the number of ranks"
         } else if !are_of_nodes(&job.nodes, job.ranks) {
             "the nodes"
-        } else if !(1..=LEVELS_MAX).contains(&levels) || levels != told.levels.len() {
+        } else if !(1..=LEVELS_MAX).contains(&levels) || levels != progress.levels.len() {
             "the number of levels"
         } else if !job.places.iter().all(holders) {
             "the holders"
-        } else if !job.places.iter().zip(&told.levels).all(|(place, level)| place.holders.len() == level.copies.len()) {
+        } else if !job
+            .places
+            .iter()
+            .zip(&progress.levels)
+            .all(|(place, level)| place.holders.len() == level.copies.len())
+        {
             "the number of copies"
         } else if !lists.into_iter().all(is_newest_first) {
             "a list of revisions"
         } else if revisions as u64 * u64::from(job.ranks) > SHARDS_MAX {
             "the revisions of so many ranks"
-        } else if told.levels.iter().any(|level| {
+        } else if progress.levels.iter().any(|level| {
             let mut all = level.copies.iter().map(|copy| &copy.lacks).chain([&level.lacks]);
             all.any(|lacks| lacks.len() > REVISIONS_MAX || lacks.iter().any(|number| *number >= NUMBER_MAX))
         }) {
             "the revisions that a level lacks"
-        } else if told.recoveries.len() > RECOVERIES_MAX || !told.recoveries.iter().all(Recovery::is_sound) {
+        } else if progress.recoveries.len() > RECOVERIES_MAX || !progress.recoveries.iter().all(Recovery::is_sound) {
             "the recoveries"
         } else if texts.any(|text| text.len() > TEXT_BYTES_MAX || !text.chars().all(is_seen)) {
             "a text"
@@ -279,7 +284,7 @@ mod tests {
         }
     }
 
-    fn told() -> JobProgress {
+    fn progress() -> JobProgress {
         let level = |revisions: &[u64]| LevelStatus {
             complete: revisions.iter().map(|revision| saved(*revision)).collect(),
             ..LevelStatus::default()
@@ -299,13 +304,13 @@ mod tests {
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Status::read(folder.path()).unwrap(), None);
-        fs::write(folder.path().join(STATUS_FILE), Status::bytes(&job(), &told())).unwrap();
-        assert_eq!(Status::read(folder.path()).unwrap(), Some(Status { job: job(), told: told() }));
+        fs::write(folder.path().join(STATUS_FILE), Status::bytes(&job(), &progress())).unwrap();
+        assert_eq!(Status::read(folder.path()).unwrap(), Some(Status { job: job(), progress: progress() }));
     }
 
     #[test]
     fn what_cannot_be_so_is_refused() {
-        let good: Value = serde_json::from_slice(&Status::bytes(&job(), &told())).unwrap();
+        let good: Value = serde_json::from_slice(&Status::bytes(&job(), &progress())).unwrap();
         assert!(Status::parse(good.to_string().as_bytes()).is_ok());
         let cases = [
             ("/job/ranks", json!(0)),
@@ -340,8 +345,8 @@ mod tests {
         for (newest, is_good) in [(2, true), (100, false)] {
             let complete: Vec<Saved> = (1..=newest).rev().map(saved).collect();
             let level = LevelStatus { complete, ..LevelStatus::default() };
-            let told = JobProgress { levels: vec![level; 2], ..told() };
-            assert_eq!(Status::parse(&Status::bytes(&many, &told)).is_ok(), is_good, "{newest} revisions");
+            let progress = JobProgress { levels: vec![level; 2], ..progress() };
+            assert_eq!(Status::parse(&Status::bytes(&many, &progress)).is_ok(), is_good, "{newest} revisions");
         }
         let text = good.to_string();
         for end in 0..text.len() {

@@ -53,17 +53,17 @@ pub fn tell_death(directory: &Path, why: &str) {
 /// `memory_goes`: the data on the nearest level disappears with it.
 pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool) {
     for directory in directories {
-        if let Ok(Some(Status { job, mut told })) = Status::read(directory)
-            && told.lineage <= lineage
-            && !told.ended
+        if let Ok(Some(Status { job, mut progress })) = Status::read(directory)
+            && progress.lineage <= lineage
+            && !progress.ended
         {
-            (told.ended, told.told_unix_ns) = (true, unix_ns());
-            if let Some(nearest) = told.levels.first_mut().filter(|_| memory_goes) {
+            (progress.ended, progress.told_unix_ns) = (true, unix_ns());
+            if let Some(nearest) = progress.levels.first_mut().filter(|_| memory_goes) {
                 nearest.complete.clear();
                 nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
             }
             // A failure only makes the displayed status stale.
-            let _ = put(directory, &job, &told);
+            let _ = put(directory, &job, &progress);
         }
         if LastOpening::read(directory).is_some_and(|last| last.is_open() && last.lineage <= lineage) {
             Pen::new(vec![directory.clone()]).write(&[JournalEntry { unix_ns: unix_ns(), event: Event::Closed }]);
@@ -88,7 +88,7 @@ mod tests {
 
         let saved = Saved { lineage: 3, revision: 7, saved_unix_ns: None };
         let level = LevelStatus { complete: vec![saved], ..LevelStatus::default() };
-        let told =
+        let progress =
             JobProgress { lineage: 3, told_unix_ns: 5, levels: vec![level.clone(), level], ..JobProgress::default() };
         let place = |level| PlaceOfLevel {
             level,
@@ -100,18 +100,18 @@ mod tests {
         };
         let places = vec![place(LevelKind::Memory), place(LevelKind::Pfs)];
         let job = Job { ranks: 1, places, ..Job::default() };
-        put(folder.path(), &job, &told).unwrap();
+        put(folder.path(), &job, &progress).unwrap();
         let opening = Opening { lineage: 3, ranks: 1, ..Opening::default() };
         Pen::new(directories.to_vec()).write(&[JournalEntry { unix_ns: 5, event: Event::Opened(opening) }]);
         let found = || (Status::read(folder.path()).unwrap().unwrap(), Journal::read(folder.path()).unwrap().unwrap());
 
         tell_end(&directories, 2, true);
-        assert_eq!((found().0.told, found().1.entries.len()), (told, 1), "a newer job has the space");
+        assert_eq!((found().0.progress, found().1.entries.len()), (progress, 1), "a newer job has the space");
         for _ in 0..2 {
             tell_end(&directories, 3, true);
             let (status, journal) = found();
-            assert!(status.told.ended && status.told.levels[0].complete.is_empty());
-            assert_eq!(status.told.levels[1].complete.len(), 1);
+            assert!(status.progress.ended && status.progress.levels[0].complete.is_empty());
+            assert_eq!(status.progress.levels[1].complete.len(), 1);
             assert_eq!(journal.entries.iter().map(|entry| &entry.event).collect::<Vec<_>>()[1..], [&Event::Closed]);
         }
     }

@@ -217,7 +217,7 @@ impl JournalEntry {
                     put_off,
                     ..
                 }) => {
-                    let blocks = saved_early.iter().flat_map(|told| [told.dirty, told.early, told.saved, told.wasted]);
+                    let blocks = saved_early.iter().flat_map(|of| [of.dirty, of.early, of.saved, of.wasted]);
                     let times = phases.iter().flat_map(|phases| {
                         let PhaseRecord { t1_unix_ns, communication_ns, buffer_wait_ns, copy_ns, .. } = *phases;
                         let PhaseRecord { perceived_ns, durable_ns, written_bytes, resume_ns, .. } = *phases;

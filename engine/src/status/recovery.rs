@@ -82,7 +82,7 @@ impl Parts {
 
 impl Recovery {
     /// The recovery in one sentence.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let failed = match &self.failed[..] {
             [] => "the group failed".to_owned(),
             failed => format!("{} failed", ranks_listed(failed)),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn it_is_one_sentence() {
         assert_eq!(
-            recovery().told(),
+            recovery().summary(),
             "rank 2 failed; the job went on from revision 7 after 0.12 s (a spare took its place; group 0.050 s, opening \
              0.030 s, state 0.020 s, copies 0.000 s)"
         );
@@ -188,23 +188,27 @@ mod tests {
             lost: vec!["revision 7".to_owned()],
             ..recovery()
         };
-        let told = shrunk.told();
+        let summary = shrunk.summary();
         assert!(
-            told.starts_with("ranks 0 and 3 failed; the job went on anew after 2.00 s (2 of 4 ranks go on; "),
-            "{told}"
+            summary.starts_with("ranks 0 and 3 failed; the job went on anew after 2.00 s (2 of 4 ranks go on; "),
+            "{summary}"
         );
-        assert!(told.ends_with("; lost: revision 7"), "{told}");
+        assert!(summary.ends_with("; lost: revision 7"), "{summary}");
         let many = Recovery { failed: (0..20).collect(), ranks_before: 40, ..recovery() };
-        assert!(many.told().starts_with("ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 others failed; "), "{}", many.told());
+        assert!(
+            many.summary().starts_with("ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 others failed; "),
+            "{}",
+            many.summary()
+        );
     }
 
     #[test]
     fn a_word_says_all_of_it() {
         let lost = vec!["revision 7 in /a b: gone".to_owned(), "\"\\/".to_owned()];
-        let told = Recovery { lost, noticed_unix_ns: 5, step: Some(3), way: Way::Spawned, ..recovery() };
-        let word = told.word();
+        let original = Recovery { lost, noticed_unix_ns: 5, step: Some(3), way: Way::Spawned, ..recovery() };
+        let word = original.word();
         assert!(!word.contains(['/', ' ', '\0']), "{word}");
-        assert_eq!(Recovery::of_word(&word), Some(told));
+        assert_eq!(Recovery::of_word(&word), Some(original));
         for bad in [&word[1..], "", "{}", &word.replace("[2]", "[4]")] {
             assert_eq!(Recovery::of_word(bad), None, "{bad}");
         }

@@ -60,8 +60,8 @@ fn saved((lineage, revision): (u64, u64), (.., unix_ns): &Found) -> Saved {
 }
 
 /// The last report of the newest job, in any place; unreadable places are added to `unseen`.
-pub(super) fn newest_told(places: &[Place], unseen: &mut Vec<String>) -> Option<Status> {
-    let age_key = |status: &Status| (status.told.lineage, status.told.told_unix_ns);
+pub(super) fn newest_status(places: &[Place], unseen: &mut Vec<String>) -> Option<Status> {
+    let age_key = |status: &Status| (status.progress.lineage, status.progress.told_unix_ns);
     let mut newest: Option<Status> = None;
     for place in places {
         match Status::read(&place.directory) {

@@ -8,7 +8,7 @@ use super::{
     document::{Failures, Job, Node, Status},
     ended::LastOpening,
     outlook::{HeldRevisions, Loss, Outlook, Store, Survivor},
-    seen::{Seen, newest_told, seen_of},
+    seen::{Seen, newest_status, seen_of},
 };
 use crate::{
     error::Result,
@@ -35,7 +35,7 @@ pub struct Standing {
     /// The contents of the space itself.
     pub survey: SpaceSurvey,
     /// The report of the newest job, if it has several levels.
-    pub told: Option<Status>,
+    pub status: Option<Status>,
     /// Nearest level first.
     pub levels: Vec<LevelStanding>,
     /// The revision left after each loss; empty if no job reported the nodes that it runs on.
@@ -85,43 +85,44 @@ impl Standing {
         let Places { all, mut unseen } = Places::of(space);
         let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
         // A job with one level came after the one that reported.
-        let told = newest_told(&all, &mut unseen).filter(|status| status.told.lineage >= lineage);
+        let status = newest_status(&all, &mut unseen).filter(|status| status.progress.lineage >= lineage);
         let seen = seen_of(&survey, &all, &mut unseen);
-        let mut lost = told.as_ref().map(|status| status.told.lost.clone()).unwrap_or_default();
-        let levels = match &told {
-            Some(status) => told_levels(status, &seen, survey.is_at_work(), !unseen.is_empty(), &mut lost),
+        let mut lost = status.as_ref().map(|status| status.progress.lost.clone()).unwrap_or_default();
+        let levels = match &status {
+            Some(status) => levels_of_status(status, &seen, survey.is_at_work(), !unseen.is_empty(), &mut lost),
             None => seen_levels(&seen),
         };
-        let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
-        let waits = survey.is_at_work() && lost.is_empty() && may_wait(space, told.as_ref());
+        let losses = status.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
+        let waits = survey.is_at_work() && lost.is_empty() && may_wait(space, status.as_ref());
         let alarms = alarms(&levels, &losses, waits);
-        let unlooked = told.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
-        Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
+        let unlooked =
+            status.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
+        Ok(Standing { survey, status, levels, losses, unlooked, lost, alarms, unseen })
     }
 
     /// The nodes that are not examined.
     pub fn unlooked_nodes(&self) -> impl Iterator<Item = &Node> {
-        let nodes = self.told.as_ref().map_or(&[][..], |status| &status.job.nodes);
+        let nodes = self.status.as_ref().map_or(&[][..], |status| &status.job.nodes);
         self.unlooked.iter().filter_map(|index| nodes.get(*index))
     }
 
     /// The node of a loss, if the loss is that of one node.
     pub fn node(&self, loss: Loss) -> Option<&Node> {
         let Loss::Node(index) = loss else { return None };
-        self.told.as_ref()?.job.nodes.get(index)
+        self.status.as_ref()?.job.nodes.get(index)
     }
 }
 
 /// Whether the first checkpoint of the last job in `space` may not be due yet.
-fn may_wait(space: &Path, told: Option<&Status>) -> bool {
+fn may_wait(space: &Path, status: Option<&Status>) -> bool {
     let last = LastOpening::read(space);
     let first_max = last.as_ref().map_or(0, |last| last.every_ns.saturating_mul(2)).max(FIRST_MAX.as_nanos() as u64);
-    let opened = told.map(|status| status.job.opened_unix_ns).or(last.map(|last| last.unix_ns));
+    let opened = status.map(|status| status.job.opened_unix_ns).or(last.map(|last| last.unix_ns));
     opened.is_none_or(|opened| unix_ns().saturating_sub(opened) < first_max)
 }
 
 /// The levels of a job that reported its state.
-fn told_levels(
+fn levels_of_status(
     status: &Status,
     seen: &BTreeMap<(LevelKind, u32), Seen>,
     at_work: bool,
@@ -140,7 +141,7 @@ fn told_levels(
     ranks_here.sort_unstable();
     let all: Vec<u32> = (0..job.ranks).collect();
     let (none, mut levels) = (Seen::default(), Vec::new());
-    for (place, level) in job.places.iter().zip(&status.told.levels) {
+    for (place, level) in job.places.iter().zip(&status.progress.levels) {
         let own = seen.get(&(place.level, 0)).unwrap_or(&none);
         let expected = if place.outlives_nodes { &all } else { &ranks_here };
         let may_judge = |seen: &Seen| !at_work && !is_unsure && !seen.is_unsure;
@@ -164,8 +165,8 @@ fn told_levels(
         let rest = |seen: &Seen, expected: &[u32], gone: &[Saved]| -> InPart {
             let is_left =
                 |rank: &u32, saved: &Saved| expected.binary_search(rank).is_err() || seen.has(saved.key(), *rank);
-            let told = gone.iter().map(|saved| (*saved, (0..job.ranks).filter(|rank| is_left(rank, saved)).collect()));
-            told.chain(seen.in_part(job.ranks).filter(|_| !at_work)).collect()
+            let known = gone.iter().map(|saved| (*saved, (0..job.ranks).filter(|rank| is_left(rank, saved)).collect()));
+            known.chain(seen.in_part(job.ranks).filter(|_| !at_work)).collect()
         };
         let mut in_part = vec![rest(own, expected, &gone)];
         let mut copies = Vec::new();
@@ -239,12 +240,12 @@ fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
 }
 
 /// The revisions that either source calls complete, newest first.
-fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
+fn united(reported: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
     let mut all: BTreeMap<(u64, u64), Saved> = seen.into_iter().map(|saved| (saved.key(), saved)).collect();
-    for told in told {
-        let one = all.entry(told.key()).or_insert(*told);
+    for reported in reported {
+        let one = all.entry(reported.key()).or_insert(*reported);
         // A source may not know the time of a revision, such as one that it has no shard of.
-        one.saved_unix_ns = told.saved_unix_ns.or(one.saved_unix_ns);
+        one.saved_unix_ns = reported.saved_unix_ns.or(one.saved_unix_ns);
     }
     all.into_values().rev().collect()
 }
@@ -264,7 +265,7 @@ fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> 
 fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: bool) -> Vec<String> {
     let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
     let mut alarms: Vec<String> = failing
-        .map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision)))
+        .map(|level| level.failures.text(level.level, level.complete.first().map(|saved| saved.revision)))
         .collect();
     let is_whole =
         |level: &LevelStanding| !level.complete.is_empty() || level.copies.iter().any(|copy| !copy.is_empty());
@@ -278,7 +279,7 @@ fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: 
 
 impl Failures {
     /// The failures as a sentence, with the `newest` revision that the level has.
-    pub(crate) fn told(&self, level: LevelKind, newest: Option<u64>) -> String {
+    pub(crate) fn text(&self, level: LevelKind, newest: Option<u64>) -> String {
         let newest = newest.map_or("none is there".to_owned(), |number| format!("the newest there is {number}"));
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
         format!(
@@ -297,8 +298,11 @@ mod tests {
     #[test]
     fn when_a_revision_was_saved_is_known_if_either_says_it() {
         let saved = |revision, saved_unix_ns| Saved { lineage: 1, revision, saved_unix_ns };
-        let told = [saved(4, Some(40)), saved(3, None), saved(2, None), saved(1, Some(10))];
+        let reported = [saved(4, Some(40)), saved(3, None), saved(2, None), saved(1, Some(10))];
         let seen = vec![saved(3, Some(31)), saved(1, Some(11))];
-        assert_eq!(united(&told, seen), [saved(4, Some(40)), saved(3, Some(31)), saved(2, None), saved(1, Some(10))]);
+        assert_eq!(
+            united(&reported, seen),
+            [saved(4, Some(40)), saved(3, Some(31)), saved(2, None), saved(1, Some(10))]
+        );
     }
 }

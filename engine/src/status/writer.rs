@@ -43,7 +43,7 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Waiting {
     /// Only the newest counts.
-    told: Option<JobProgress>,
+    progress: Option<JobProgress>,
     /// New holders of the copies, for each level of the job.
     holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
@@ -55,7 +55,7 @@ struct Waiting {
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.told.is_none() && self.entries.is_empty()
+        self.progress.is_none() && self.entries.is_empty()
     }
 }
 
@@ -69,9 +69,9 @@ impl StatusWriter {
         Ok(StatusWriter { desk, thread: Some(thread) })
     }
 
-    /// Queues `told` for writing; replaces an earlier report.
-    pub(crate) fn tell(&self, told: JobProgress) {
-        lock(&self.desk.waiting).told = Some(told);
+    /// Queues `progress` for writing; replaces an earlier report.
+    pub(crate) fn tell(&self, progress: JobProgress) {
+        lock(&self.desk.waiting).progress = Some(progress);
         self.desk.changed.notify_all();
     }
 
@@ -84,7 +84,7 @@ impl StatusWriter {
     /// that are not written.
     pub(crate) fn end(self) -> Vec<JournalEntry> {
         let mut waiting = lock(&self.desk.waiting);
-        waiting.told = None;
+        waiting.progress = None;
         std::mem::take(&mut waiting.entries)
     }
 
@@ -119,20 +119,20 @@ impl Drop for StatusWriter {
 impl Desk {
     fn write_all(&self, directories: &[PathBuf], mut job: Job) {
         let mut pen = Pen::new(directories.to_vec());
-        while let Some((told, entries)) = self.next() {
+        while let Some((progress, entries)) = self.next() {
             if !entries.is_empty() {
                 pen.write(&entries);
                 lock(&self.waiting).is_writing = false;
                 self.changed.notify_all();
             }
-            let has_told = told.is_some();
-            if let Some(told) = told {
+            let has_progress = progress.is_some();
+            if let Some(progress) = progress {
                 let holders = lock(&self.waiting).holders.take();
                 job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
                 // If no directory accepts it, there is no error: the program did not ask for it.
-                let _ = directories.iter().any(|directory| put(directory, &job, &told).is_ok());
+                let _ = directories.iter().any(|directory| put(directory, &job, &progress).is_ok());
             }
-            if !has_told {
+            if !has_progress {
                 continue;
             }
             let waiting = lock(&self.waiting);
@@ -147,15 +147,15 @@ impl Desk {
             waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         waiting.is_writing = !waiting.entries.is_empty();
-        (!waiting.is_empty()).then(|| (waiting.told.take(), std::mem::take(&mut waiting.entries)))
+        (!waiting.is_empty()).then(|| (waiting.progress.take(), std::mem::take(&mut waiting.entries)))
     }
 }
 
-/// Replaces the file by `told` of `job`. Synced if disks have revisions: a job does not start without the disks that
+/// Replaces the file by `progress` of `job`. Synced if disks have revisions: a job does not start without the disks that
 /// the file names.
-pub(super) fn put(directory: &Path, job: &Job, told: &JobProgress) -> io::Result<()> {
+pub(super) fn put(directory: &Path, job: &Job, progress: &JobProgress) -> io::Result<()> {
     let is_synced = job.places.iter().any(|place| place.level == LevelKind::Disk);
-    replace(directory, &Status::bytes(job, told), is_synced)
+    replace(directory, &Status::bytes(job, progress), is_synced)
 }
 
 /// Replaces the file by `bytes` as a whole. Unless `is_synced`, a crash of the machine may leave it empty.
@@ -182,7 +182,7 @@ fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn told(told_unix_ns: u64) -> JobProgress {
+    fn progress(told_unix_ns: u64) -> JobProgress {
         JobProgress { told_unix_ns, ..JobProgress::default() }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for rounds in [1, 2, 100] {
             let writer = StatusWriter::start(vec![folder.path().to_owned()], Job::default()).unwrap();
-            (1..=rounds).for_each(|round| writer.tell(told(round)));
+            (1..=rounds).for_each(|round| writer.tell(progress(round)));
             drop(writer);
             assert_eq!(read(folder.path())["told_unix_ns"], rounds);
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -211,10 +211,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("gone");
         let writer = StatusWriter::start(vec![gone.clone(), folder.path().to_owned()], Job::default()).unwrap();
-        writer.tell(told(3));
+        writer.tell(progress(3));
         drop(writer);
         assert_eq!(read(folder.path())["told_unix_ns"], 3);
-        StatusWriter::start(vec![gone], Job::default()).unwrap().tell(told(4));
+        StatusWriter::start(vec![gone], Job::default()).unwrap().tell(progress(4));
     }
 
     #[test]

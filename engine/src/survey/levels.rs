@@ -1,6 +1,6 @@
 //! A space with the levels before it, as far as visible: each revision once, with its places.
 
-use super::{Lying, Place, Places, RevisionSurvey, ShardSurvey, SpaceSurvey};
+use super::{Place, Places, RevisionPart, RevisionSurvey, ShardSurvey, SpaceSurvey};
 use crate::{
     commit::RevisionKey,
     device::Disk,
@@ -58,14 +58,14 @@ fn united(found: Vec<(Place, Vec<RevisionSurvey>)>) -> Vec<RevisionSurvey> {
         found.into_iter().flat_map(|(place, all)| all.into_iter().map(move |one| (place.clone(), one)))
     {
         let RevisionSurvey { key, layout, held, shard_count, complete, shards, .. } = revision;
-        let new = || RevisionSurvey { key, layout, held, shard_count, complete, shards: Vec::new(), lies: Vec::new() };
+        let new = || RevisionSurvey { key, layout, held, shard_count, complete, shards: Vec::new(), parts: Vec::new() };
         let united = all.entry((key, shard_count)).or_insert_with(new);
         if complete && !united.complete {
             united.layout = layout;
         }
         united.held |= held;
         united.complete |= complete;
-        united.lies.push(Lying { place, whole: complete, shards });
+        united.parts.push(RevisionPart { place, whole: complete, shards });
     }
     let mut all: Vec<RevisionSurvey> = all.into_values().map(RevisionSurvey::taken_together).collect();
     all.sort_by_key(|revision| Reverse(revision.key));
@@ -75,7 +75,7 @@ fn united(found: Vec<(Place, Vec<RevisionSurvey>)>) -> Vec<RevisionSurvey> {
 impl RevisionSurvey {
     /// With each shard from the nearest place that has it.
     fn taken_together(mut self) -> RevisionSurvey {
-        let shards = self.lies.iter().rev().flat_map(|lying| &lying.shards).map(|shard| (shard.shard, shard.clone()));
+        let shards = self.parts.iter().rev().flat_map(|part| &part.shards).map(|shard| (shard.shard, shard.clone()));
         self.shards = shards.collect::<BTreeMap<_, _>>().into_values().collect();
         self.complete |= self.shards.len() as u64 == u64::from(self.shard_count);
         self
@@ -94,8 +94,8 @@ impl RevisionSurvey {
 
     /// The same shard in other places, the nearest first, without the one in `shards`.
     pub(crate) fn spares(&self, shard: u32) -> impl Iterator<Item = (&Place, &ShardSurvey)> {
-        let there = move |lying: &&Lying| lying.shards.iter().any(|one| one.shard == shard);
-        let of_place = self.lies.iter().filter(there).skip(1);
-        of_place.filter_map(move |lying| Some((&lying.place, lying.shards.iter().find(move |one| one.shard == shard)?)))
+        let there = move |part: &&RevisionPart| part.shards.iter().any(|one| one.shard == shard);
+        let of_place = self.parts.iter().filter(there).skip(1);
+        of_place.filter_map(move |part| Some((&part.place, part.shards.iter().find(move |one| one.shard == shard)?)))
     }
 }

@@ -104,7 +104,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
         shard_count,
         complete: is_complete(key, layout) && shards.len() as u64 == u64::from(shard_count),
         shards: shards.into_values().collect(),
-        lies: Vec::new(),
+        parts: Vec::new(),
     });
     let mut revisions: Vec<RevisionSurvey> = revisions.collect();
     revisions.sort_by_key(|revision| Reverse(revision.key));
@@ -121,8 +121,8 @@ fn open_layouts(device: &dyn Device, names: Vec<String>) -> Result<(Vec<LayoutFi
     let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
     for name in names.into_iter().filter(|name| is_layout(name)) {
         match open_layout(device, name, Access::Read) {
-            Ok(layout) => match layout.told_if_foreign(device) {
-                Some(told) => damage.push(told),
+            Ok(layout) => match layout.foreign_text(device) {
+                Some(text) => damage.push(text),
                 None => layouts.push(layout),
             },
             Err(error) if is_missing(&error) => changed = true,

@@ -19,6 +19,6 @@ mod space;
 pub use hold_survey::{HoldState, HoldSurvey};
 pub use places::{Place, Places};
 pub use portion::{NewestShard, PortionSurvey};
-pub use revision::{Lying, RevisionSurvey};
+pub use revision::{RevisionPart, RevisionSurvey};
 pub use shard::{ShardSurvey, Verified};
 pub use space::{LayoutSurvey, SpaceSurvey};

@@ -17,12 +17,12 @@ pub struct RevisionSurvey {
     /// The shards that were found, by number.
     pub shards: Vec<ShardSurvey>,
     /// Its places, the nearest first; empty if only the space was searched.
-    pub lies: Vec<Lying>,
+    pub parts: Vec<RevisionPart>,
 }
 
 /// The part of a revision in one place.
 #[derive(Debug)]
-pub struct Lying {
+pub struct RevisionPart {
     pub place: Place,
     /// Whether this place has the whole revision.
     pub whole: bool,
@@ -84,7 +84,7 @@ impl RevisionSurvey {
     }
 }
 
-impl Lying {
+impl RevisionPart {
     /// The number of bytes that `verify` reads and reports.
     pub fn block_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.block_bytes).sum()

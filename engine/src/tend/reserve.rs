@@ -339,12 +339,12 @@ fn create_all(
     let create = |ranks: &Vec<usize>| {
         let header = arrangement.header(ranks, ranks[0] == 0);
         // Each file is closed once it is made.
-        create_layout(device, header, &making, first).and_then(|file| told(&file, tells))
+        create_layout(device, header, &making, first).and_then(|file| reserved_file(&file, tells))
     };
     files.iter().map(create).collect()
 }
 
-fn told(file: &LayoutFile, tells: bool) -> Result<ReservedFile> {
+fn reserved_file(file: &LayoutFile, tells: bool) -> Result<ReservedFile> {
     Ok(ReservedFile {
         name: file.name.clone(),
         ranks: file.header.portions.iter().map(|place| place.rank).collect(),

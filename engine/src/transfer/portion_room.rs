@@ -60,9 +60,9 @@ impl Growing {
         let (layout, rank) = (portion.layout_id(), portion.rank());
         let is_new = |run: &&Run| self.counted.insert((layout, rank, run.first_block, run.blocks));
         self.data += manifest.runs.iter().filter(is_new).map(|run| run.blocks).sum::<u64>();
-        let lies = reader.revision().into_iter().flat_map(|revision| &revision.lies).flat_map(|lying| &lying.shards);
-        let everywhere = lies.filter(|other| other.shard == shard).chain([survey]);
-        self.as_before = everywhere.map(|lying| lying.portion_blocks()).fold(self.as_before, u64::max);
+        let parts = reader.revision().into_iter().flat_map(|revision| &revision.parts).flat_map(|part| &part.shards);
+        let everywhere = parts.filter(|other| other.shard == shard).chain([survey]);
+        self.as_before = everywhere.map(|survey| survey.portion_blocks()).fold(self.as_before, u64::max);
         Ok(())
     }
 }

@@ -27,6 +27,16 @@ impl Slot {
         Slot { at: at.cast(), areas: BTreeMap::new() }
     }
 
+    /// A slot far below the addresses that the system chooses. So no other thread's memory gets into a gap in it.
+    fn far_from_others() -> Slot {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let wanted = ptr::without_provenance_mut(0x20_0000_0000);
+        // SAFETY: a new mapping. It fails if there is one at that address.
+        let at = unsafe { libc::mmap(wanted, PAGES * PAGE, libc::PROT_NONE, flags, -1, 0) };
+        assert_eq!(at, wanted);
+        Slot { at: at.cast(), areas: BTreeMap::new() }
+    }
+
     /// Replaces what is mapped in `pages`.
     fn map(&self, pages: &Range<usize>, protection: i32) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
@@ -196,7 +206,7 @@ fn areas_that_come_and_go_are_saved_as_they_are() {
 fn memory_that_is_gone_can_be_unprotected() {
     for track in [Track::Pages, Track::Hashes] {
         let folder = folder();
-        let mut slot = Slot::new();
+        let mut slot = Slot::far_from_others();
         let mut session = Session::open(Box::new(Solo), folder.path(), Config { track, ..incremental() }).unwrap();
         for (from, count) in [(0, 64), (64, 64)] {
             slot.map(&(from..from + count), libc::PROT_READ | libc::PROT_WRITE);
@@ -207,7 +217,7 @@ fn memory_that_is_gone_can_be_unprotected() {
         session.checkpoint().unwrap();
         session.wait().unwrap();
         slot.unmap(0);
-        // SAFETY: the area is gone, and its addresses stay the slot's.
+        // SAFETY: the area is gone, and nothing else is mapped in the gap.
         unsafe { libc::munmap(slot.page(0).cast(), 64 * PAGE) };
         session.unprotect(&Slot::name(0)).unwrap();
         let revision = session.checkpoint().unwrap();

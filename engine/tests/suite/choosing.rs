@@ -211,6 +211,7 @@ fn a_region_that_does_not_fit_is_refused_before_anything_is_filled() {
         // SAFETY: it is gone before the slot.
         other.push(unsafe { Region::new("v0/stack", slot.heap.as_mut_ptr(), 299) }.unwrap());
         assert_eq!(reader.fill(0, &other).unwrap_err().kind(), ErrorKind::RegionChanged);
+        // SAFETY: as above.
         other[2] = unsafe { Region::new("v1/stack", slot.heap.as_mut_ptr(), 299) }.unwrap();
         assert_eq!(reader.fill(0, &other).unwrap_err().kind(), ErrorKind::RegionMissing);
         assert!(slot.heap.iter().chain(&slot.stack).all(|byte| *byte == 9));

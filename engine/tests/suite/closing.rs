@@ -161,7 +161,7 @@ fn until_saving_is_told(space: &Path) {
         let (status, journal) = (Status::read(space).ok()??, Journal::read(space).ok()??);
         let is_there = |level: &LevelStatus| level.complete.len() == 1 && level.under_way.is_none();
         let noted = journal.entries.iter().filter(|entry| matches!(entry.event, Event::Complete(_))).count();
-        let levels = &status.told.levels;
+        let levels = &status.progress.levels;
         Some(levels.iter().all(is_there) && noted == levels.len())
     };
     while is_told() != Some(true) {
@@ -184,7 +184,7 @@ fn closes(victim: usize, dies: usize) -> bool {
     });
     let is_closed = matches!(journal.entries.last().unwrap().event, Event::Closed);
     assert!(
-        !has_died || status.told.ended && is_closed,
+        !has_died || status.progress.ended && is_closed,
         "rank {victim} died in collective {dies}: {status:?}, {journal:?}"
     );
     has_died

@@ -346,6 +346,30 @@ fn a_checkpoint_is_taken_once_there_is_room_again() {
     });
 }
 
+/// Story: the message counted only the bytes that a layout writes, although all of a file in memory is allocated. It
+/// said that these were free, and blamed the inodes.
+#[test]
+fn a_layout_in_memory_without_room_names_all_bytes_that_it_takes() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let config = Config { stage: Stage::Direct, ..Config::default() };
+    job(Box::new(Solo), folder.path(), config.clone(), 1).unwrap();
+    let bytes = only(folder.path(), "layout-").metadata().unwrap().len();
+    let small = TempDir::new().unwrap();
+    thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            if let Err(error) = mount(small.path(), &format!("size={bytes}")) {
+                eprintln!("skipped: mounting a small file system: {error}");
+                return;
+            }
+            let full = job(Box::new(Solo), &small.path().join("space"), config, 1).unwrap_err();
+            let told = full.to_string();
+            assert_eq!(full.kind(), ErrorKind::DiskFull, "{told}");
+            assert!(told.contains(&format!("{bytes} bytes were to go there")) && !told.contains("inodes"), "{told}");
+        });
+        started.join().unwrap();
+    });
+}
+
 /// Mounts a small file system. Only this thread, and the threads that it starts, see the mount.
 fn mount(at: &Path, options: &str) -> io::Result<()> {
     let text = |text: &str| CString::new(text).unwrap();

@@ -35,13 +35,13 @@ fn all_revisions_that_passed_a_level_over_are_told_until_they_come() {
         session.wait().unwrap();
         session.close().unwrap();
     });
-    let Status { told, .. } = Status::read(&space).unwrap().unwrap();
-    let pfs = &told.levels[1];
-    assert!(pfs.passed_over > 1, "{told:?}");
-    assert_eq!(pfs.lacks.len() as u64, pfs.passed_over, "{told:?}");
+    let Status { progress, .. } = Status::read(&space).unwrap().unwrap();
+    let pfs = &progress.levels[1];
+    assert!(pfs.passed_over > 1, "{progress:?}");
+    assert_eq!(pfs.lacks.len() as u64, pfs.passed_over, "{progress:?}");
     assert!(
         pfs.lacks.is_sorted_by(|a, b| a < b) && pfs.lacks.iter().all(|number| (2..=CHECKPOINTS).contains(number)),
-        "{told:?}"
+        "{progress:?}"
     );
-    assert!(pfs.complete.iter().all(|saved| !pfs.lacks.contains(&saved.revision)), "{told:?}");
+    assert!(pfs.complete.iter().all(|saved| !pfs.lacks.contains(&saved.revision)), "{progress:?}");
 }

@@ -70,6 +70,16 @@ fn layout(space: &Path) -> PathBuf {
     files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "mainstay")).unwrap()
 }
 
+/// A path with a zero byte was called a device that fails.
+#[test]
+fn a_path_that_no_directory_has_is_an_argument() {
+    for (path, why) in [("", "it is empty"), ("a\0b", "it has a zero byte")] {
+        let refused = Reader::open(Path::new(path), None, "test").err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        assert!(refused.to_string().starts_with(&format!("path: {why}")), "{refused}");
+    }
+}
+
 #[test]
 fn any_bytes_of_any_item_of_any_shard_are_those_that_were_saved() {
     let folder = saved(2, 2);

@@ -369,6 +369,11 @@ fn answered_after_a_failure(fails: usize, saves_before: bool) {
         assert!(asked.is_none_or(|asked| asked.answer().is_some()));
         session.close().unwrap();
     };
+    with_a_spare(live);
+}
+
+/// A job of three ranks and a spare. `live` also gets whether its rank began as the spare.
+fn with_a_spare(live: impl Fn(ThreadGroup, bool) + Sync) {
     bounded("a job that goes on", || {
         thread::scope(|scope| {
             let (groups, spares) = ThreadGroup::with_spares(3, 1);
@@ -416,16 +421,7 @@ fn what_was_passed_over_before_a_failure_is_passed_over_after_it() {
             assert_eq!(back(&mut program, &mut session), Some(1));
             session.close().unwrap();
         };
-        bounded("a job that goes on", || {
-            thread::scope(|scope| {
-                let (groups, spares) = ThreadGroup::with_spares(3, 1);
-                groups.into_iter().for_each(|group| drop(scope.spawn(|| live(group, false))));
-                for spare in spares {
-                    let live = &live;
-                    scope.spawn(move || live(spare.recv().unwrap(), true));
-                }
-            });
-        });
+        with_a_spare(live);
     }
 }
 
@@ -440,7 +436,6 @@ fn a_failure_before_the_first_checkpoint_begins_anew() {
 fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
     let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Replace) };
     let pfs = counting(Disk::make(cluster.pfs.path()).unwrap(), FileSystem::Other, 0);
-    let (groups, spares) = ThreadGroup::with_spares(3, 1);
     let (before, restored, saved) = (Barrier::new(2), Barrier::new(3), Barrier::new(3));
     let counted = AtomicUsize::new(0);
     let live = |group: ThreadGroup, is_new: bool| {
@@ -475,15 +470,7 @@ fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
         counted.fetch_add(pfs.between.take().len(), Ordering::Relaxed);
         session.close().unwrap();
     };
-    bounded("a job that goes on from memory", || {
-        thread::scope(|scope| {
-            groups.into_iter().for_each(|group| drop(scope.spawn(|| live(group, false))));
-            for spare in spares {
-                let live = &live;
-                scope.spawn(move || live(spare.recv().unwrap(), true));
-            }
-        });
-    });
+    with_a_spare(live);
     // The next checkpoint accessed it.
     assert!(counted.into_inner() > 0);
 }

@@ -172,7 +172,7 @@ fn told(recovery: Recovery, victims: &[(usize, Dies)]) -> [Vec<Vec<u32>>; 2] {
         });
     });
     let space = home.path().join("space");
-    let status = Status::read(&space).unwrap().unwrap().told;
+    let status = Status::read(&space).unwrap().unwrap().progress;
     assert_eq!(status.recovered, status.recoveries.len() as u64);
     let noted = Journal::read(&space).unwrap().unwrap().entries.into_iter().filter_map(|entry| match entry.event {
         Event::Recovered(recovery) => Some(recovery.failed),

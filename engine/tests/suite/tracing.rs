@@ -2,14 +2,17 @@
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use mainstay_engine::{
-    Capture, Config, Region, Session,
+    Capture, Config, ErrorKind, LevelPlace, Region, Session,
     group::Solo,
     predict::{Moment, Reader, Written},
 };
+use nix::sys::resource::{Resource, setrlimit};
 use std::{
+    env,
     fs::File,
     io::BufReader,
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -31,7 +34,8 @@ impl Pages {
     }
 
     fn write(&mut self, page: usize) {
-        self.memory[self.first + page * PAGE + 7] += 1;
+        let byte = &mut self.memory[self.first + page * PAGE + 7];
+        *byte = byte.wrapping_add(1);
     }
 
     fn number(&self) -> u64 {
@@ -177,5 +181,50 @@ fn where_no_trace_can_be_made_the_program_goes_on() {
     session.restore().unwrap();
     session.tick().unwrap();
     assert_eq!(session.checkpoint().unwrap(), 1);
+    session.close().unwrap();
+}
+
+/// The largest file that the program of the next tests may write.
+const LIMIT: u64 = 4 << 20;
+const TASK: &str = "TRACING_FOLDER";
+
+/// Story: SIGXFSZ ended the program when its trace, or the note of its levels, reached the limit (`ulimit -f`).
+#[test]
+fn a_program_outlives_the_limit_on_its_files() {
+    for limit in [LIMIT, 0] {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let test = ["--exact", "tracing::program_with_a_limit", "--ignored"];
+        let mut command = Command::new(env::current_exe().unwrap());
+        let ran = command.args(test).env(TASK, folder.path()).env("LIMIT", limit.to_string()).output().unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{:?}: {told}", ran.status);
+        if limit > 0 && needs_pages() {
+            assert!(told.contains("the trace ends here: "), "{told}");
+            assert!(records(folder.path()).len() > 10);
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by the other test"]
+fn program_with_a_limit() {
+    let Some(folder) = env::var_os(TASK).map(std::path::PathBuf::from) else { return };
+    let limit = env::var("LIMIT").unwrap().parse().unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, limit, limit).unwrap();
+    let mut memory = Pages::new(2000);
+    let memory_level = LevelPlace::At(folder.join("memory"));
+    let more = if limit == 0 { Config { memory: memory_level, ..small() } } else { small() };
+    let mut session = match Session::open(Box::new(Solo), &folder.join("space"), traced(&folder, more)) {
+        Err(error) if limit == 0 => return assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}"),
+        opened => opened.unwrap(),
+    };
+    session.protect(memory.region("one", 0, 100 * PAGE)).unwrap();
+    session.restore().unwrap();
+    session.checkpoint().unwrap();
+    for _ in 0..8000 {
+        (0..100).step_by(2).for_each(|page| memory.write(page));
+        session.tick().unwrap();
+    }
+    session.checkpoint().unwrap();
     session.close().unwrap();
 }

@@ -218,7 +218,7 @@ pub fn recoveries(recoveries: &[Recovered]) -> Markup {
                         }
                     }
                     text x=(px(NAMES + recovery.total_ns as f64 * per_ns + 8.0)) y=(px(top + 15.0)) { (text::duration(recovery.total_ns)) }
-                    title { (recovery.told()) }
+                    title { (recovery.summary()) }
                 }
             }
         }

@@ -182,7 +182,7 @@ fn recovery(recovery: &Recovery, scale: &TimeScale, bottom: f64) -> Markup {
             line .recovered-line x1=(px(x)) x2=(px(x)) y1="4" y2=(px(bottom)) {}
             (bar("recovered", x, end, 8.0, BAR))
             path .recovered d=(path) {}
-            title { (time::when_and_where(recovery.noticed_unix_ns)) ": " (recovery.told()) }
+            title { (time::when_and_where(recovery.noticed_unix_ns)) ": " (recovery.summary()) }
         }
     }
 }

@@ -19,19 +19,19 @@ const RECOVERIES_MAX: usize = 8;
 /// With `has_details`, prints the table of levels even if there is only one.
 pub fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> String {
     let space = printable(&standing.survey.path);
-    let mut page = match &standing.told {
-        Some(told) => format!("space   {space}\n{}", job(standing, told, now_unix_ns)),
+    let mut page = match &standing.status {
+        Some(status) => format!("space   {space}\n{}", job(standing, status, now_unix_ns)),
         None => format!("space   {space}: {}\nsaved   {}\n", at_work(standing), saved(standing, now_unix_ns)),
     };
-    if has_details || standing.told.is_some() || standing.levels.len() > 1 {
+    if has_details || standing.status.is_some() || standing.levels.len() > 1 {
         page += &format!("\n{}", levels(&standing.levels, now_unix_ns));
     }
-    if let Some(told) = &standing.told {
-        page += &holders(told);
+    if let Some(status) = &standing.status {
+        page += &holders(status);
     }
-    if let Some(told) = &standing.told {
-        page += &recoveries(told, now_unix_ns);
-        page += &put_off(told);
+    if let Some(status) = &standing.status {
+        page += &recoveries(status, now_unix_ns);
+        page += &put_off(status);
     }
     let losses = losses(standing);
     if !losses.is_empty() {
@@ -65,19 +65,22 @@ fn at_work(standing: &Standing) -> &'static str {
     }
 }
 
-fn job(standing: &Standing, told: &Status, now_unix_ns: u64) -> String {
-    let job = &told.job;
+fn job(standing: &Standing, status: &Status, now_unix_ns: u64) -> String {
+    let job = &status.job;
     let (ranks, nodes) = (counted(u64::from(job.ranks), "rank"), counted(job.nodes.len() as u64, "node"));
     // Other jobs may have had the space open since.
-    let state =
-        if told.told.ended && standing.survey.in_use != Some(true) { "ended in order" } else { at_work(standing) };
+    let state = if status.progress.ended && standing.survey.in_use != Some(true) {
+        "ended in order"
+    } else {
+        at_work(standing)
+    };
     format!(
         "job     {state}: {ranks} on {nodes}, process {} on {}, lineage {}, since {}\ntold    {} ago\n",
         job.pid,
         job.host,
-        told.told.lineage,
+        status.progress.lineage,
         time::when_and_where(job.opened_unix_ns),
-        age(now_unix_ns, told.told.told_unix_ns),
+        age(now_unix_ns, status.progress.told_unix_ns),
     )
 }
 
@@ -174,8 +177,8 @@ type Pair = (Option<usize>, Option<usize>);
 type Stretches = Vec<(u32, u32)>;
 
 /// The holders of copies: a line for each two nodes of each copy.
-fn holders(told: &Status) -> String {
-    let job = &told.job;
+fn holders(status: &Status) -> String {
+    let job = &status.job;
     let node_of = |rank: u32| {
         job.nodes.iter().position(|node| node.ranks.iter().any(|(from, below)| (*from..*below).contains(&rank)))
     };
@@ -214,22 +217,22 @@ fn holders(told: &Status) -> String {
 }
 
 /// How often checkpoints were put off.
-fn put_off(told: &Status) -> String {
-    match told.told.put_off {
+fn put_off(status: &Status) -> String {
+    match status.progress.put_off {
         0 => String::new(),
         times => format!("\nput off {}, because the checkpoint before was not durable yet\n", counted(times, "time")),
     }
 }
 
 /// The recoveries of the job, newest first.
-fn recoveries(told: &Status, now_unix_ns: u64) -> String {
-    let JobProgress { recovered, recoveries, .. } = &told.told;
+fn recoveries(status: &Status, now_unix_ns: u64) -> String {
+    let JobProgress { recovered, recoveries, .. } = &status.progress;
     if recoveries.is_empty() {
         return String::new();
     }
     let line = |recovery: &Recovery| {
         let ago = age(now_unix_ns, recovery.noticed_unix_ns);
-        format!("{ago} ago: {}\n", recovery.told())
+        format!("{ago} ago: {}\n", recovery.summary())
     };
     let times = counted(*recovered, "time");
     let mut page = format!("\nwent on after failures {times}\n");

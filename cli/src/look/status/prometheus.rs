@@ -130,15 +130,15 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
         let help = "1 if a job has the space open.";
         measures.push(Measure { name: "mainstay_job_at_work", help, kind: GAUGE, samples: one(flag(at_work)) });
     }
-    if let Some(told) = &standing.told {
+    if let Some(status) = &standing.status {
         let help = "Time of the job's last report.";
-        let samples = one(seconds(told.told.told_unix_ns));
+        let samples = one(seconds(status.progress.told_unix_ns));
         measures.push(Measure { name: "mainstay_told_timestamp_seconds", help, kind: GAUGE, samples });
         let help = "How often the job went on after a failure without a new start.";
-        let samples = one(told.told.recovered.to_string());
+        let samples = one(status.progress.recovered.to_string());
         measures.push(Measure { name: "mainstay_recoveries_total", help, kind: "counter", samples });
         let help = "How often a due checkpoint was put off, because the one before was still under way.";
-        let samples = one(told.told.put_off.to_string());
+        let samples = one(status.progress.put_off.to_string());
         measures.push(Measure { name: "mainstay_put_off_total", help, kind: "counter", samples });
     }
     measures

@@ -201,22 +201,10 @@ fn placed(item: &Item, places: &[u64]) -> Option<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{Annex, ElementType, ItemKind, Manifest, hash};
-
-    fn item(name: &str, extents: Vec<Extent>) -> Item {
-        let bytes: u64 = extents.iter().map(|extent| extent.bytes).sum();
-        let (kind, element) = (ItemKind::Region, ElementType::Bytes);
-        Item {
-            name: name.to_owned(),
-            kind,
-            element,
-            bytes,
-            shape: vec![bytes],
-            place: None,
-            same_on_all_ranks: false,
-            extents,
-        }
-    }
+    use crate::{
+        capture::changed::item_of,
+        space::format::{Annex, Manifest, hash},
+    };
 
     /// Whatever differs, every byte of every item keeps its value, carried or shared, and the hash of all hashes is
     /// that of the whole. If there are many parts, blocks left in an empty segment are carried too.
@@ -237,7 +225,7 @@ mod tests {
             random.shuffle(&mut order);
             let old_content: Vec<u64> = (0..count).map(|_| random.u64(0..50)).collect();
             let extent = |block: &u64| Extent { at: block * BLOCK_BYTES, bytes: BLOCK_BYTES };
-            let old_item = item("a", order.iter().map(extent).collect());
+            let old_item = item_of("a", order.iter().map(extent).collect());
             let hash_of = |content: u64| hash(&content.to_le_bytes());
             let (mut runs, mut rows, mut at) = (Vec::new(), Vec::new(), 1 << 30);
             for block in &sorted {
@@ -259,7 +247,7 @@ mod tests {
             log[..count as usize].iter().for_each(|block| extend(&mut extents, block * BLOCK_BYTES, BLOCK_BYTES));
             let last = log[count as usize] * BLOCK_BYTES;
             extents.push(Extent { at: last, bytes: 100 });
-            let items = vec![item("a", extents), item("b", vec![Extent { at: last + 128, bytes: 50 }])];
+            let items = vec![item_of("a", extents), item_of("b", vec![Extent { at: last + 128, bytes: 50 }])];
             let contents =
                 Contents { items, blocks: count + 1, shared: 0..0, is_outline: false, annex: Annex::default() };
             let mut new_rows = vec![0; (count as usize + 1) * HASH_BYTES];

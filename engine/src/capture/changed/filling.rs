@@ -107,42 +107,23 @@ fn inside(lies: &[BlockRun], ranges: &[Range<u64>]) -> Vec<BlockRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{Annex, ElementType, Manifest, hash};
+    use crate::{
+        capture::changed::item_of,
+        space::format::{Annex, Manifest, hash},
+    };
 
     /// A record beside a pool is not trusted: whatever it says, an outline refers only to the item's own bytes.
     #[test]
     fn an_outline_that_contradicts_its_base_is_not_filled_in() {
         let rows: Vec<u8> = (200..220_u128).flat_map(u128::to_le_bytes).collect();
         let run = Run { first_block: 200, blocks: 20, hashes_at: 9000 * BLOCK_BYTES, hashes_hash: hash(&rows) };
-        let item = |name: &str, blocks: u64, extents| {
-            let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, blocks * BLOCK_BYTES);
-            Item {
-                name: name.to_owned(),
-                kind,
-                element,
-                bytes,
-                shape: vec![bytes],
-                place: None,
-                same_on_all_ranks: false,
-                extents,
-            }
-        };
-        let saved = item("a", 20, vec![Extent { at: 200 * BLOCK_BYTES, bytes: 20 * BLOCK_BYTES }]);
+        let saved = item_of("a", vec![Extent { at: 200 * BLOCK_BYTES, bytes: 20 * BLOCK_BYTES }]);
         let manifest = Manifest { runs: vec![run], items: vec![saved], ..Manifest::default() };
         let base = Base::new(&manifest, rows).unwrap();
         let block = |at: u64, blocks: u64| Extent { at: at * BLOCK_BYTES, bytes: blocks * BLOCK_BYTES };
         let outline = |name: &str, blocks: u64, shared: Range<u64>, extents: Vec<Extent>| {
-            let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, blocks * BLOCK_BYTES);
-            let items = vec![Item {
-                name: name.to_owned(),
-                kind,
-                element,
-                bytes,
-                shape: vec![bytes],
-                place: None,
-                same_on_all_ranks: false,
-                extents,
-            }];
+            let items = vec![item_of(name, extents)];
+            assert_eq!(items[0].bytes, blocks * BLOCK_BYTES);
             Contents { items, blocks: 2, shared, is_outline: true, annex: Annex::default() }.filled(&base).is_some()
         };
         let right = || vec![block(50, 3), block(0, 2), block(55, 15)];

@@ -61,7 +61,7 @@ pub(crate) trait Changes: Debug + Send {
     fn tick_at(&mut self, _region: &Region) {}
 
     /// The writes found since the last call.
-    fn told(&mut self) -> Vec<WrittenOf> {
+    fn take_written(&mut self) -> Vec<WrittenOf> {
         Vec::new()
     }
 
@@ -69,4 +69,21 @@ pub(crate) trait Changes: Debug + Send {
     fn saved(&mut self, regions: &[Region]);
 
     fn found_by(&self) -> FoundBy;
+}
+
+/// A saved region of bytes without a type, at these places.
+#[cfg(test)]
+fn item_of(name: &str, extents: Vec<crate::space::format::Extent>) -> crate::space::format::Item {
+    use crate::space::format::{ElementType, Item, ItemKind};
+    let bytes = extents.iter().map(|extent| extent.bytes).sum();
+    Item {
+        name: name.to_owned(),
+        kind: ItemKind::Region,
+        element: ElementType::Bytes,
+        bytes,
+        shape: vec![bytes],
+        place: None,
+        same_on_all_ranks: false,
+        extents,
+    }
 }

@@ -87,11 +87,11 @@ impl PageTracker {
         self.watch(pages.clone())?;
         // Then only the scan can find the missing pages.
         self.watched_at(&pages).expect("just watched").is_known = true;
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         let mut expect = |tracker: &mut PageTracker, expected: &[Range<usize>]| {
-            told.clear();
-            tracker.written(pages.clone(), &mut told)?;
-            let is_right = told == expected;
+            found.clear();
+            tracker.written(pages.clone(), &mut found)?;
+            let is_right = found == expected;
             is_right.then_some(()).ok_or_else(|| "this system reports other pages than the written ones".to_owned())
         };
         expect(self, std::slice::from_ref(&pages))?;
@@ -153,13 +153,13 @@ impl PageTracker {
     /// longer watched.
     pub(crate) fn written(&mut self, range: Range<usize>, out: &mut Vec<Range<usize>>) -> Result<(), String> {
         let begun = out.len();
-        let told = self.tell(&range, out);
-        if told.is_err() {
+        let found = self.tell(&range, out);
+        if found.is_err() {
             out.truncate(begun);
             add(out, begun, range.clone());
             self.unwatch(range);
         }
-        told
+        found
     }
 
     /// The next `written` reports all of `range`.
@@ -180,7 +180,7 @@ impl PageTracker {
         // The range counts as known only once all of it is protected and reported.
         let was_known = std::mem::replace(&mut watched.is_known, false);
         let wanted = if watched.kind == Kind::OfFile { WantedPages::WrittenOrOfFile } else { WantedPages::Written };
-        let told = if pages.is_empty() {
+        let found = if pages.is_empty() {
             add(out, begun, range.clone());
             Ok(())
         } else if let Err(e) = self.check_ours(&pages) {
@@ -190,14 +190,14 @@ impl PageTracker {
             self.pagemap.protect(&pages)
         } else {
             add(out, begun, range.start..pages.start);
-            let told = self.scan(pages.clone(), wanted, out, begun);
+            let found = self.scan(pages.clone(), wanted, out, begun);
             add(out, begun, pages.end..range.end);
-            told
+            found
         };
-        match told {
+        match found {
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.begin_anew(range, &pages, out, begun)?,
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(TAKEN.to_owned())?,
-            told => told.map_err(|e| format!("finding its written pages: {e}"))?,
+            found => found.map_err(|e| format!("finding its written pages: {e}"))?,
         }
         self.watched_at(range).expect("watched, as it was found above").is_known = true;
         Ok(())

@@ -151,8 +151,8 @@ impl Plan {
     /// The size of the shard if it is written whole from the nearest portion.
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // Staged blocks may be between shared ones.
-        let told = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
-        let (parts, runs) = self.outline.as_ref().map_or_else(told, |outline| (outline.parts, outline.runs));
+        let counts = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
+        let (parts, runs) = self.outline.as_ref().map_or_else(counts, |outline| (outline.parts, outline.runs));
         let parts = parts + Manifest::RUN_EXTENTS * runs as u64 + OWN_RUNS_LIKELY as u64;
         whole
             .in_parts(parts.max(parts_likely(whole)))
@@ -309,7 +309,10 @@ pub(super) fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{BLOCK, ElementType, Extent, Item, ItemKind, hash};
+    use crate::{
+        capture::changed::item_of,
+        space::format::{BLOCK, Extent, hash},
+    };
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
         // SAFETY: the memory outlives the region and is not touched.
@@ -342,17 +345,7 @@ mod tests {
                 Extent { at: at * BLOCK_BYTES, bytes }
             };
             let extents = blocks.by_ref().take(blocks_for(*bytes) as usize).map(extent).collect();
-            let (kind, element) = (ItemKind::Region, ElementType::Bytes);
-            Item {
-                name: format!("r{index}"),
-                kind,
-                element,
-                bytes: *bytes,
-                shape: vec![*bytes],
-                place: None,
-                same_on_all_ranks: false,
-                extents,
-            }
+            item_of(&format!("r{index}"), extents)
         };
         let items = sizes.iter().enumerate().map(item).collect();
         Base::new(&Manifest { runs, items, ..Manifest::default() }, rows).unwrap()

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a block counts only for the address from which it was saved, and only if it was not written since.
 
-use super::{Base, BlockRun, hashes::each_block, watched::range_of};
+use super::{Base, BlockRun, block_runs::add, hashes::each_block, watched::range_of};
 use crate::{
     capture::Region,
     space::{
@@ -102,15 +102,6 @@ impl Base {
         let mut is_same = false;
         each_block(region, block..block + 1, |_, bytes| is_same = self.hash_at(at) == Some(&hash(bytes)[..]));
         is_same
-    }
-}
-
-fn add(all: &mut Vec<BlockRun>, next: BlockRun) {
-    match all.last_mut() {
-        Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
-            last.count += next.count;
-        }
-        _ => all.push(next),
     }
 }
 

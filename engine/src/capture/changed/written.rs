@@ -23,24 +23,24 @@ pub(crate) struct Written {
     /// Writes found between two checkpoints, by watched range, because an unwatched region may begin at the same byte.
     /// Ascending.
     between: HashMap<Range<usize>, Vec<Range<usize>>>,
-    /// Writes that were found but not yet returned by `told`.
-    told: Vec<WrittenOf>,
+    /// Writes that were found but not yet returned by `take_written`.
+    unreported: Vec<WrittenOf>,
 }
 
 impl Written {
     /// An error says why the kernel cannot track pages here.
     pub(crate) fn new() -> Result<Written, String> {
         let tracker = PageTracker::new()?;
-        let (hashes, lay, watched, between, told) = Default::default();
-        Ok(Written { tracker, hashes, lay, watched, between, told })
+        let (hashes, lay, watched, between, unreported) = Default::default();
+        Ok(Written { tracker, hashes, lay, watched, between, unreported })
     }
 
     /// The parts of `region` that were written since the last search of a checkpoint; `None` if this is not known.
     fn written(&mut self, region: &Region) -> Option<Vec<Range<usize>>> {
         let range = range_of(region)?;
-        let is_told = self.look_at(&range);
+        let is_tracked = self.look_at(&range);
         let written = self.between.remove(&range).unwrap_or_default();
-        is_told.then_some(written)
+        is_tracked.then_some(written)
     }
 
     /// Watches those of `ranges` that can be watched, from now on.
@@ -52,8 +52,8 @@ impl Written {
     /// Finds the parts of `range` that were written since the last search; `false` if this is not known.
     fn look_at(&mut self, range: &Range<usize>) -> bool {
         let mut written = Vec::new();
-        let is_told = self.watched.contains(range) && self.tracker.written(range.clone(), &mut written).is_ok();
-        if is_told {
+        let is_tracked = self.watched.contains(range) && self.tracker.written(range.clone(), &mut written).is_ok();
+        if is_tracked {
             unite(self.between.entry(range.clone()).or_default(), &written);
         } else {
             self.watched.remove(range);
@@ -61,9 +61,9 @@ impl Written {
             written = vec![range.clone()];
         }
         if !written.is_empty() {
-            self.told.push(WrittenOf { watched: range.clone(), written });
+            self.unreported.push(WrittenOf { watched: range.clone(), written });
         }
-        is_told
+        is_tracked
     }
 
     /// Stops watching ranges without a region. All of them count as written, because they are not searched again.
@@ -72,7 +72,7 @@ impl Written {
         let (stay, left): (HashSet<_>, HashSet<_>) = self.watched.drain().partition(|watched| lie.contains(watched));
         for range in left {
             self.between.remove(&range);
-            self.told.push(WrittenOf { watched: range.clone(), written: vec![range.clone()] });
+            self.unreported.push(WrittenOf { watched: range.clone(), written: vec![range.clone()] });
             self.tracker.unwatch(range);
         }
         self.watched = stay;
@@ -84,10 +84,10 @@ impl Changes for Written {
         self.leave(regions);
         self.watch(regions.iter().filter_map(range_of));
         // Several names of one memory are searched once.
-        let mut told = HashMap::new();
+        let mut by_range = HashMap::new();
         let find = |region: &Region| {
             let range = range_of(region);
-            let written = range.map(|range| told.entry(range).or_insert_with(|| self.written(region)).clone());
+            let written = range.map(|range| by_range.entry(range).or_insert_with(|| self.written(region)).clone());
             let lay = range_of(region).and_then(|range| {
                 let (end, name) = self.lay.get(&range.start)?;
                 (*end == range.end).then_some(name)
@@ -135,13 +135,13 @@ impl Changes for Written {
         }
     }
 
-    fn told(&mut self) -> Vec<WrittenOf> {
-        std::mem::take(&mut self.told)
+    fn take_written(&mut self) -> Vec<WrittenOf> {
+        std::mem::take(&mut self.unreported)
     }
 
     fn saved(&mut self, regions: &[Region]) {
-        // Without searches between checkpoints, `told` is never called.
-        self.told.clear();
+        // Without searches between checkpoints, `take_written` is never called.
+        self.unreported.clear();
         self.hashes.saved(regions);
         let lie = regions.iter().filter_map(|region| Some((range_of(region)?, region.description.name.clone())));
         self.lay = lie.map(|(range, name)| (range.start, (range.end, name))).collect();

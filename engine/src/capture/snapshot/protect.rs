@@ -121,17 +121,17 @@ impl Shield {
     }
 
     /// Protects `pages`, or lifts the protection. While another thread frees memory, the kernel does neither until the
-    /// event was read; that event goes to `told`.
+    /// event was read; that event goes to `noted`.
     fn set(
         &self,
         how: fn(&Protection, &Range<usize>) -> io::Result<()>,
         pages: &Range<usize>,
-        told: &mut Vec<Event>,
+        noted: &mut Vec<Event>,
     ) -> io::Result<()> {
         loop {
             match how(&self.protection, pages) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.protection.next_event()? {
-                    Some(event) => told.push(event),
+                    Some(event) => noted.push(event),
                     None => std::thread::yield_now(),
                 },
                 set => return set,
@@ -152,10 +152,10 @@ impl Drop for Shield {
 #[allow(unsafe_code)]
 fn keep_from_merging(pages: &Range<usize>) -> io::Result<()> {
     // SAFETY: no byte changes.
-    let told = unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_UNMERGEABLE) };
+    let status = unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_UNMERGEABLE) };
     match io::Error::last_os_error() {
         // A system without KSM does not know this advice.
-        error if told != 0 && error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        error if status != 0 && error.raw_os_error() != Some(libc::EINVAL) => Err(error),
         _ => Ok(()),
     }
 }
@@ -205,18 +205,18 @@ fn granule_of(address: usize) -> usize {
 
 /// The next of the collected events. Freed memory comes first: it may read as zeros by now, even where a thread waits
 /// to write beside it.
-fn next_told(told: &mut Vec<Event>) -> Option<Event> {
-    match told.iter().position(|event| matches!(event, Event::GivenBack(_))) {
-        Some(at) => Some(told.swap_remove(at)),
-        None => told.pop(),
+fn next_noted(noted: &mut Vec<Event>) -> Option<Event> {
+    match noted.iter().position(|event| matches!(event, Event::GivenBack(_))) {
+        Some(at) => Some(noted.swap_remove(at)),
+        None => noted.pop(),
     }
 }
 
 fn copy_all(shield: Shield, mut pending: Pending, course: &CopyProgress) -> io::Result<()> {
-    let mut told = Vec::new();
+    let mut noted = Vec::new();
     while !course.is_given_up.load(Ordering::Relaxed) {
         // Waiting writers come first.
-        let event = next_told(&mut told).map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
+        let event = next_noted(&mut noted).map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
         let next = match event {
             Some(Event::Fault(address)) => pending.remove_entry(&granule_of(address)),
             Some(Event::GivenBack(pages)) => {
@@ -234,7 +234,7 @@ fn copy_all(shield: Shield, mut pending: Pending, course: &CopyProgress) -> io::
             course.copied_bytes.fetch_add(transfer.bytes as u64, Ordering::Release);
         }
         for transfer in &transfers {
-            shield.set(Protection::lift, &pages(&span(transfer.from, transfer.bytes)), &mut told)?;
+            shield.set(Protection::lift, &pages(&span(transfer.from, transfer.bytes)), &mut noted)?;
         }
     }
     Err(io::Error::other("the snapshot was cancelled"))

@@ -1,8 +1,10 @@
 mod growing;
 mod hostile;
+mod left_behind;
 mod opening;
 mod peer;
 mod recording;
+mod scarce;
 mod sharing;
 
 use super::{Chunk, Pool, Shape};

@@ -210,8 +210,8 @@ fn a_directory_that_is_not_there_is_a_setting_that_is_wrong() {
     for (path, why) in [(directory.path().join("none"), "is not there"), (file, "is no directory")] {
         let error = create(&path, &shape(1, 3)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        let told = format!("pool_directory: {} {why}; make it", path.display());
-        assert!(error.to_string().contains(&told), "{error}");
+        let message = format!("pool_directory: {} {why}; make it", path.display());
+        assert!(error.to_string().contains(&message), "{error}");
     }
     assert_eq!(files(directory.path()), ["file"]);
 }

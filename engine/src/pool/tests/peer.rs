@@ -62,7 +62,7 @@ fn say(what: impl std::fmt::Display) {
     println!("@{what}");
 }
 
-fn told() -> Option<String> {
+fn next_line() -> Option<String> {
     stdin().lines().next().transpose().unwrap()
 }
 
@@ -97,7 +97,7 @@ fn told_by_another_process() {
 
 /// Takes a chunk, fills it and gives it back, as often as the command says.
 fn pass(pool: &Pool) {
-    let rounds: u64 = told().unwrap().parse().unwrap();
+    let rounds: u64 = next_line().unwrap().parse().unwrap();
     for round in 0..rounds {
         let mut chunk = pool.take(&|| {}).unwrap();
         let bytes = chunk.bytes_mut();
@@ -113,7 +113,7 @@ fn pass(pool: &Pool) {
 /// Holds a chunk in each state that the command names, and one more in no state.
 fn hold(pool: &Pool) {
     let mut held = Vec::new();
-    while let Some(state) = told() {
+    while let Some(state) = next_line() {
         let chunk = take(pool);
         if state != format!("{:?}", ChunkState::Filling) {
             chunk.fill(7, held.len() as u32, CHUNK).unwrap();
@@ -140,7 +140,7 @@ fn fork(pool: Pool) {
             libc::_exit(0);
         }
     }
-    told();
+    next_line();
 }
 
 /// Stages a shard of one full chunk, and seals it if the command says so.
@@ -149,11 +149,11 @@ fn record(pool: &Pool) {
     let mut chunk = take(pool);
     chunk.bytes_mut().fill(9);
     let shard = recording::stage(&mut record, &chunk);
-    if told().unwrap() == "seal" {
+    if next_line().unwrap() == "seal" {
         shard.seal(&recording::plan()).unwrap();
     }
     say("staged");
-    told();
+    next_line();
 }
 
 /// Seals a shard, and looks for it when the process may open no more files.

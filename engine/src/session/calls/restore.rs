@@ -69,10 +69,10 @@ impl Session {
         self.ours()?.program.restored.reading.stream_bytes(name)
     }
 
-    /// A reader of the shards of the revision of the last `restore` or `choose`, for any number of ranks that saved it. It reads
-    /// without a message the shards that are `here`: those in the memory of this rank's node, or all shards in files
-    /// that it sees. If the number of ranks is the same and the level has no copies, only its own shard. `bring_shards`
-    /// brings others. The reader has no shards before a restore, and once a checkpoint has begun. Local.
+    /// A reader of the shards of the revision of the last `restore` or `choose`, for any number of ranks that saved it.
+    /// It reads without a message the shards that are `here`: those in the memory of this rank's node, or all shards in
+    /// files that it sees. If the number of ranks is the same and the level has no copies, only its own shard.
+    /// `bring_shards` brings others. The reader has no shards before a restore, and once a checkpoint has begun. Local.
     pub fn shards(&mut self) -> Result<&mut Reader> {
         Ok(&mut self.ours()?.program.restored.shards.reader)
     }

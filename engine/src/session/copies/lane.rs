@@ -196,8 +196,8 @@ pub(in crate::session) fn announce(
     let differing = old.map(|(old, base)| (old, differing(&contents, &rows, &base)));
     let (wanted, carried) = match differing {
         Some((old, blocks)) => {
-            let told = blocks.iter().map(|range| (range.start, range.end - range.start)).collect();
-            (log.in_portion(&blocks), Some((old, told)))
+            let spans = blocks.iter().map(|range| (range.start, range.end - range.start)).collect();
+            (log.in_portion(&blocks), Some((old, spans)))
         }
         None => (manifest.runs.iter().map(|run| run.first_block..run.stretch().end()).collect(), None),
     };

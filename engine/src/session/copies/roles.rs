@@ -38,24 +38,24 @@ pub(in crate::session) fn holders(
         });
         return Ok(Vec::new());
     }
-    let variable = |name: &str| mutant::told(name).or_else(|| std::env::var_os(name));
+    let variable = |name: &str| mutant::value_of(name).or_else(|| std::env::var_os(name));
     let rack = agree(group, failure_domain(variable, &host_name()))?;
     let rack = rack.filter(|_| !mutant::is(Mutant::HolderInDomain));
-    let told: Vec<(usize, Option<String>, bool)> = gather(group, &(domain.leader(), rack, holds))?;
-    let seats: Vec<Seat> = told
+    let reported: Vec<(usize, Option<String>, bool)> = gather(group, &(domain.leader(), rack, holds))?;
+    let seats: Vec<Seat> = reported
         .iter()
         .map(|(node, domain, holds)| Seat { node: *node, domain: domain.as_deref(), holds: *holds })
         .collect();
     let of = |rank: usize| before.iter().filter_map(|holders| holders.get(rank).copied()).collect();
-    let before: Vec<Vec<usize>> = (0..told.len()).map(of).collect();
+    let before: Vec<Vec<usize>> = (0..reported.len()).map(of).collect();
     let buddies = Buddies::choose(&seats, copies, &before);
     if buddies.apart() == Apart::Ranks {
-        let nodes = told.iter().map(|(node, ..)| node).collect::<BTreeSet<_>>().len();
+        let nodes = reported.iter().map(|(node, ..)| node).collect::<BTreeSet<_>>().len();
         let level = kind.name();
         let them = if nodes == 1 { "they share its fate" } else { "some share the fate of one" };
         let nodes = count(nodes as u64, "node");
-        let told = format!("{} on the level {level}, and {nodes}: {them}", count(copies as u64, "copy"));
-        SHARED.make(group.rank(), || Some(told));
+        let text = format!("{} on the level {level}, and {nodes}: {them}", count(copies as u64, "copy"));
+        SHARED.make(group.rank(), || Some(text));
     }
     let holder = |copy: usize| {
         let of = |rank: usize| match mutant::is(Mutant::HolderBeside) {

@@ -7,7 +7,7 @@ use super::{
         copies,
         level::{LevelKind, Writers},
         places::NoteFile,
-        unreachable_disks::ToldOnDisks,
+        unreachable_disks::DiskReport,
     },
     space::Looked,
 };
@@ -36,7 +36,7 @@ impl Looked {
         let spread = spread_newest(group, looked)?;
         let mut lost = check_sight(looked, known.max(spread), disk_lost)?;
         if let Some(note) = note {
-            lost.extend(check_told(group, looked, known.max(spread), disk_lost, note.back())?);
+            lost.extend(check_unreachable_disks(group, looked, known.max(spread), disk_lost, note.back())?);
         }
         let has =
             |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
@@ -65,9 +65,9 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
         if is_lost || !level.joint.is_empty() {
             let shards = numbered("shard", &unseen.shards);
             let name = level.wanted.kind.name();
-            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
-            lost.push(told.clone());
-            level.scan.sight.damaged_slots.push(told);
+            let text = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
+            lost.push(text.clone());
+            level.scan.sight.damaged_slots.push(text);
             continue;
         }
         let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
@@ -79,7 +79,7 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
 
 /// Refuses the start if unreachable disks have a newer revision than all that is left, by the status of an earlier job.
 /// Damaged disks are not unreachable. Collective.
-fn check_told(
+fn check_unreachable_disks(
     group: &dyn Group,
     looked: &mut [Looked],
     known: Option<RevisionKey>,
@@ -89,17 +89,17 @@ fn check_told(
     let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
     let Some(first) = looked.iter().position(is_disk) else { return Ok(None) };
     let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory().to_path_buf()).collect();
-    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(None) };
+    let Some(on_disks) = DiskReport::find(group, &directories, back)? else { return Ok(None) };
     let left = looked.iter().filter_map(Looked::newest).max().max(known);
     let disks = || looked.iter().filter(|level| is_disk(level));
     let seen = disks().map(|level| level.found.lineage_max).max().unwrap_or(0);
-    if disks().any(|level| !level.found.damage.is_empty()) || !told.is_missed(seen, left) {
+    if disks().any(|level| !level.found.damage.is_empty()) || !on_disks.is_missed(seen, left) {
         return Ok(None);
     }
     if disk_lost == DiskLost::Refused {
-        return Err(told.refusal(left));
+        return Err(on_disks.refusal(left));
     }
-    let lost = told.text();
+    let lost = on_disks.text();
     looked[first].scan.sight.damaged_slots.push(lost.clone());
     Ok(Some(lost))
 }

@@ -24,44 +24,44 @@ impl Newest {
         (self.layout_number, self.layout_id) == (other.layout_number, other.layout_id)
     }
 
-    /// Each rank's findings in its newest layout. `told` has all layouts of each rank, the newest last. Leaves out a
+    /// Each rank's findings in its newest layout. `reported` has all layouts of each rank, the newest last. Leaves out a
     /// layout without saved data that not all ranks can write to. A job that was killed while it made a larger layout
     /// leaves such a one. Then the layout before it is used.
-    pub(super) fn of_all(mut told: Vec<Vec<Newest>>, writers: &Writers) -> Vec<Newest> {
+    pub(super) fn of_all(mut reported: Vec<Vec<Newest>>, writers: &Writers) -> Vec<Newest> {
         loop {
-            let last: Vec<Newest> = told.iter().map(|own| own.last().cloned().unwrap_or_default()).collect();
+            let last: Vec<Newest> = reported.iter().map(|own| own.last().cloned().unwrap_or_default()).collect();
             let newest = last.iter().max_by_key(|newest| (newest.layout_number, newest.layout_id)).cloned();
             let Some(newest) = newest.filter(|newest| newest.layout_number > 0) else { return last };
             if last.iter().any(|own| own.is_of(&newest) && own.is_used) || Newest::is_shared(&last, writers) {
                 return last;
             }
-            told.iter_mut().for_each(|own| drop(own.pop_if(|own| own.is_of(&newest))));
+            reported.iter_mut().for_each(|own| drop(own.pop_if(|own| own.is_of(&newest))));
         }
     }
 
-    /// Whether all writing ranks go on with one layout. `told` has the findings of all ranks.
-    pub(super) fn is_shared(told: &[Newest], writers: &Writers) -> bool {
-        let mut found = writing(told, writers).map(|(_, newest)| newest);
+    /// Whether all writing ranks go on with one layout. `reported` has the findings of all ranks.
+    pub(super) fn is_shared(reported: &[Newest], writers: &Writers) -> bool {
+        let mut found = writing(reported, writers).map(|(_, newest)| newest);
         let Some(first) = found.next() else { return false };
         first.writable && found.all(|other| other.writable && other.is_of(first))
     }
 
     /// The layout with which all ranks go on once missing portions are made again; `None` if there is none. These
     /// portions were lost with their nodes if no rank sees them. The other portions are unchanged.
-    pub(super) fn mended(told: &[Newest], writers: &Writers) -> Option<Newest> {
-        let newest = told.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
+    pub(super) fn mended(reported: &[Newest], writers: &Writers) -> Option<Newest> {
+        let newest = reported.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
         let is_older = |other: &Newest| other.layout_number < newest.layout_number;
-        let here: Vec<&Newest> = told.iter().filter(|other| other.is_of(newest)).collect();
+        let here: Vec<&Newest> = reported.iter().filter(|other| other.is_of(newest)).collect();
         let is_seen = |shard: usize| here.iter().any(|other| other.seen.contains(&(shard as u32)));
         let goes_on = |(rank, own): (usize, &Newest)| {
             own.writable && own.is_of(newest) || !writers.shards_of(rank).into_iter().any(is_seen)
         };
-        let fits = told.iter().all(|other| other.is_of(newest) || is_older(other));
-        (fits && writing(told, writers).all(goes_on)).then(|| Newest { seen: Vec::new(), ..newest.clone() })
+        let fits = reported.iter().all(|other| other.is_of(newest) || is_older(other));
+        (fits && writing(reported, writers).all(goes_on)).then(|| Newest { seen: Vec::new(), ..newest.clone() })
     }
 }
 
 /// The findings of the ranks that write shards.
-fn writing<'a>(told: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
-    told.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
+fn writing<'a>(reported: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
+    reported.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
 }

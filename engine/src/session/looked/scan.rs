@@ -34,8 +34,8 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Vec::<Newest>::new(), Sight::default());
     if rank == domain.leader() {
         sight.damaged_slots.extend(foreign);
-        for Stray { told, of } in damaged {
-            sight.damage.push(told);
+        for Stray { text, of } in damaged {
+            sight.damage.push(text);
             sight.damaged_shards.push(of.map(|(layout, shard)| DamagedShard { layout, shard }));
         }
     }

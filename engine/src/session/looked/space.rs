@@ -5,7 +5,7 @@ use super::{
         domain::Domain,
         epoch::same_id,
         holds::Holds,
-        level::{Arrivals, CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
+        level::{CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -60,11 +60,11 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { files, feeding, joint, history, arrivals, location, .. } = old;
+        let Level { files, feeding, joint, history, received, location, .. } = old;
         let Location { kind, every, config, device, back, locks, locks_work, .. } = location;
         let (locks, domain) = ((locks, locks_work), Domain::find(group, &*device, id)?);
         // Other ranks write these portions from now on.
-        drop((files.current, files.others, arrivals));
+        drop((files.current, files.others, received));
         let writers = Writers::Holders(holders);
         let wanted = Wanted { kind, writers, every, has_others: true, feeds: feeding.feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
@@ -98,8 +98,8 @@ impl Looked {
         // No rank makes a pool, or looks for revisions, while another one still completes shards. None begins a lineage
         // while data can still be completed, now or later: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
-        let told = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
-        let (over, cut): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+        let reported = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
+        let (over, cut): (Vec<_>, Vec<_>) = reported.into_iter().unzip();
         left.forget_taken(&over.concat());
         BTreeSet::from_iter(cut.concat()).iter().for_each(|line| remark(group.rank(), line));
         agree(group, left.check_taken(&**device, &config.pool_directory))?;
@@ -109,13 +109,13 @@ impl Looked {
         scan.sight.damaged_slots.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        let told = Newest::of_all(gather(group, &scan.newest)?, writers);
-        let mut newest = told[group.rank()].clone();
-        let mut goes_on = Newest::is_shared(&told, writers);
+        let reported = Newest::of_all(gather(group, &scan.newest)?, writers);
+        let mut newest = reported[group.rank()].clone();
+        let mut goes_on = Newest::is_shared(&reported, writers);
         let mut mends = None;
         if !goes_on
             && wanted.can_mend(&config)
-            && let Some(mended) = Newest::mended(&told, writers)
+            && let Some(mended) = Newest::mended(&reported, writers)
         {
             let writes = !writers.shards_of(group.rank()).is_empty();
             goes_on = !writes || newest.writable && newest.is_of(&mended);
@@ -190,7 +190,7 @@ impl Looked {
             joint,
             doubted: None,
             history: History::default(),
-            arrivals: Arrivals::default(),
+            received: None,
             mending: None,
             location: Location { kind, writers, every, config, domain, device, back, locks_work, locks },
         })

@@ -15,12 +15,16 @@ use std::{
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum BlockState {
+    /// Not written since the checkpoint.
     #[default]
     Clean,
+    /// Written, and expected to be written again.
     Dirty,
+    /// Written, and in the queue of blocks to save.
     Waiting,
+    /// Being saved.
     Copying,
-    /// The offset in the portion.
+    /// Saved, at this offset in the portion.
     Saved(u64),
 }
 
@@ -39,6 +43,7 @@ pub(super) struct Blocks {
     queue: VecDeque<Page>,
     /// Blocks found written since the last tick of the predictor.
     written: Vec<Page>,
+    /// Number of looks that are over; `look + 1` is the one under way.
     look: u64,
     /// Blocks written since the checkpoint.
     pub(super) dirty: u64,
@@ -48,8 +53,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Notes the written ranges of a look.
-    pub(super) fn told(&mut self, told: &[WrittenOf]) {
-        for WrittenOf { watched, written } in told {
+    pub(super) fn note_written(&mut self, looked_at: &[WrittenOf]) {
+        for WrittenOf { watched, written } in looked_at {
             let count = watched.len() / BLOCK;
             for range in written {
                 let first = range.start.saturating_sub(watched.start) / BLOCK;

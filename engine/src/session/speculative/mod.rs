@@ -3,8 +3,8 @@
 //! then refers to these blocks.
 //!
 //! Invariants: the contents of a revision never depend on a predictor. A page is protected again before it is copied,
-//! so a write during the copy is reported. Reports made under the tracker's lock are noted under it. Nothing is written
-//! from t1 of a revision until that is finished here, nor while another writer writes a root.
+//! so a write during the copy is reported. A report of written pages is noted before the tracker's lock is released.
+//! Nothing is saved early from t1 until the revision is finished here, nor while another writer writes a root.
 
 mod blocks;
 mod budget;
@@ -87,12 +87,12 @@ impl Early {
             turns: Turns::new(rank, ranks, config.stagger == Stagger::On),
             room: Room::None,
             is_full: false,
-            told_full: false,
+            remarked_full: false,
             has_begun: false,
             is_stopped: true,
             is_writing: false,
             has_ended: false,
-            told: Speculation::default(),
+            totals: Speculation::default(),
             off: EarlyOff::No,
             last: LastInterval::default(),
         };
@@ -132,9 +132,9 @@ impl Early {
             return;
         }
         way.tick_at(region);
-        let told = way.told();
+        let written = way.take_written();
         let mut live = lock(&self.shared.live);
-        live.blocks.told(&told);
+        live.blocks.note_written(&written);
         if live.gate.is_open() {
             live.blocks.settled_between(start, start + offset as usize..start + (offset + bytes) as usize);
         }
@@ -171,11 +171,11 @@ impl Early {
         lock(&self.shared.live).turns.begin(batch_us);
     }
 
-    /// Ends the interval at a checkpoint. `told` is the report of its look at the changes. Returns the blocks that were
+    /// Ends the interval at a checkpoint. `written` is the report of its look at the changes. Returns the blocks that were
     /// saved and not written since; `None` if there are none.
     pub(super) fn end_interval(
         &self,
-        told: &[WrittenOf],
+        written: &[WrittenOf],
         part: Option<SpeculativePart>,
     ) -> Option<capture::SpeculativeBlocks> {
         let mut live = lock(&self.shared.live);
@@ -183,7 +183,7 @@ impl Early {
             return None;
         }
         debug_assert!(live.is_stopped && !live.is_writing, "blocks are written while a checkpoint is under way");
-        live.blocks.told(told);
+        live.blocks.note_written(written);
         live.predict(!self.says_steps, self.shared.rank);
         let saved = live.blocks.saved();
         let early = part.filter(|_| !saved.is_empty()).and_then(|part| match part.finish() {
@@ -220,17 +220,17 @@ impl Early {
     }
 
     /// The statistics up to now.
-    pub(super) fn told(&self) -> Speculation {
+    pub(super) fn speculation(&self) -> Speculation {
         let live = lock(&self.shared.live);
         let off = match () {
-            () if !live.told.off.is_empty() => live.told.off.clone(),
+            () if !live.totals.off.is_empty() => live.totals.off.clone(),
             () if !live.gate.is_open() => EarlyOff::InVain.why().to_owned(),
             () if live.is_full => EarlyOff::NoRoom.why().to_owned(),
             () => String::new(),
         };
         let has_room = !matches!(live.room, Room::None) && !live.is_stopped;
         let waiting = if has_room || live.is_writing { live.blocks.waiting() } else { 0 };
-        Speculation { off, waiting, ..live.told.clone() }
+        Speculation { off, waiting, ..live.totals.clone() }
     }
 }
 
@@ -262,10 +262,10 @@ impl Shared {
             }
         }
         way.tick(regions);
-        let told = way.told();
+        let written = way.take_written();
         let mut live = lock(&self.live);
-        let pages: usize = told.iter().flat_map(|told| &told.written).map(|range| range.len() / BLOCK).sum();
-        live.blocks.told(&told);
+        let pages: usize = written.iter().flat_map(|of| &of.written).map(|range| range.len() / BLOCK).sum();
+        live.blocks.note_written(&written);
         live.predict(is_mark, self.rank);
         live.budget.looked(begun.elapsed(), pages);
         drop((live, way));

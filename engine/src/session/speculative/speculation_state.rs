@@ -46,7 +46,7 @@ pub(super) struct SpeculationState {
     pub(super) room: Room,
     /// Whether the room ran out in this interval, and whether a remark said so.
     pub(super) is_full: bool,
-    pub(super) told_full: bool,
+    pub(super) remarked_full: bool,
     /// Whether a checkpoint was taken. Written pages are looked for from then on.
     pub(super) has_begun: bool,
     /// Nothing is written until the next interval begins.
@@ -54,7 +54,7 @@ pub(super) struct SpeculationState {
     /// The thread is writing, and has the room meanwhile.
     pub(super) is_writing: bool,
     pub(super) has_ended: bool,
-    pub(super) told: Speculation,
+    pub(super) totals: Speculation,
     /// The reason why nothing more is saved early, if it is not the gate.
     pub(super) off: EarlyOff,
     pub(super) last: LastInterval,
@@ -86,7 +86,7 @@ pub(in crate::session) struct WaitForDurable {
 
 impl SpeculationState {
     pub(super) fn is_looking(&self) -> bool {
-        self.has_begun && !self.is_stopped && self.told.off.is_empty()
+        self.has_begun && !self.is_stopped && self.totals.off.is_empty()
     }
 
     /// Gives the predictor the newly written pages, and queues the pages that it predicts to be settled.
@@ -109,16 +109,16 @@ impl SpeculationState {
     }
 
     pub(super) fn off(&mut self, rank: usize, off: EarlyOff, why: String) {
-        if self.told.off.is_empty() {
+        if self.totals.off.is_empty() {
             self.off = off;
             remark(0, &format!("nothing more is saved early on rank {rank}: {why}"));
-            self.told.off = why;
+            self.totals.off = why;
         }
     }
 
     /// The checkpoint saves everything. After that there may be room.
     pub(super) fn has_no_room(&mut self, rank: usize) {
-        if !std::mem::replace(&mut self.is_full, true) && !std::mem::replace(&mut self.told_full, true) {
+        if !std::mem::replace(&mut self.is_full, true) && !std::mem::replace(&mut self.remarked_full, true) {
             remark(
                 0,
                 &format!(
@@ -137,16 +137,16 @@ impl SpeculationState {
 
     pub(super) fn end_interval(&mut self, early: u64, rank: usize) {
         let Blocks { dirty, wasted, .. } = self.blocks;
-        let (saved, is_open) = (self.told.saved - self.last.saved, self.gate.is_open());
+        let (saved, is_open) = (self.totals.saved - self.last.saved, self.gate.is_open());
         let off = match self.off {
             EarlyOff::No if !is_open => EarlyOff::InVain,
             EarlyOff::No if self.is_full => EarlyOff::NoRoom,
             off => off,
         };
-        self.last = LastInterval { outcome: SavedEarly { dirty, early, saved, wasted, off }, saved: self.told.saved };
-        self.told.dirty += dirty;
-        self.told.early += early;
-        self.told.wasted += wasted;
+        self.last = LastInterval { outcome: SavedEarly { dirty, early, saved, wasted, off }, saved: self.totals.saved };
+        self.totals.dirty += dirty;
+        self.totals.early += early;
+        self.totals.wasted += wasted;
         if self.gate.end(early, wasted) {
             let why = format!(
                 "the program wrote {wasted} saved pages again before the checkpoint, and left {early} alone; Mainstay watches for a change"
@@ -160,7 +160,7 @@ impl SpeculationState {
 
     /// The next blocks to write, and the room for them. Otherwise the time to wait.
     pub(super) fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, SpeculativePart), Duration> {
-        if self.is_stopped || !self.told.off.is_empty() {
+        if self.is_stopped || !self.totals.off.is_empty() {
             return Err(IDLE);
         }
         if let Room::WaitForDurable(WaitForDurable { shard, ledger, whole }) = &self.room {
@@ -223,7 +223,7 @@ impl SpeculationState {
         match saved {
             Ok(lie) => {
                 batch.iter().zip(lie).for_each(|(block, lies)| self.blocks.copied(*block, lies));
-                self.told.saved += batch.len() as u64;
+                self.totals.saved += batch.len() as u64;
                 self.guess.saved(batch.len(), took);
                 self.turns.took(took);
                 self.room = Room::Found(part);

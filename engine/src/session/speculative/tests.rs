@@ -78,26 +78,29 @@ fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
         session.get(None, "x", &mut back).unwrap().unwrap();
         assert!(back == memory, "round {round}");
     }
-    let told = session.speculation().unwrap();
+    let speculation = session.speculation().unwrap();
     session.close().unwrap();
-    Some(told)
+    Some(speculation)
 }
 
 #[test]
 fn a_predictor_that_panics_is_asked_no_more() {
-    let Some(told) = saved_by(Box::new(StepError)) else { return };
-    assert!(told.early == 0 && told.saved == 0 && told.off.contains("failed"), "{told:?}");
+    let Some(speculation) = saved_by(Box::new(StepError)) else { return };
+    assert!(speculation.early == 0 && speculation.saved == 0 && speculation.off.contains("failed"), "{speculation:?}");
 }
 
 #[test]
 fn so_is_one_that_panics_at_a_checkpoint() {
-    let Some(told) = saved_by(Box::new(FailingAtTheEnd)) else { return };
-    assert!(told.saved <= 4 * 100 && told.off.contains("failed"), "{told:?}");
+    let Some(speculation) = saved_by(Box::new(FailingAtTheEnd)) else { return };
+    assert!(speculation.saved <= 4 * 100 && speculation.off.contains("failed"), "{speculation:?}");
 }
 
 #[test]
 fn a_predictor_that_lies_is_not_believed_for_long() {
-    let Some(told) = saved_by(Box::new(StoredShard)) else { return };
+    let Some(speculation) = saved_by(Box::new(StoredShard)) else { return };
     // No early write was of use, and most pages were not written early.
-    assert!(told.early == 0 && told.wasted == told.saved && told.saved < 8 * 3 * 100, "{told:?}");
+    assert!(
+        speculation.early == 0 && speculation.wasted == speculation.saved && speculation.saved < 8 * 3 * 100,
+        "{speculation:?}"
+    );
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    capture::{Contents, contents::extend},
-    space::format::{Annex, ElementType, Extent, HASH_BYTES, Item, ItemKind, Manifest, Run, hash},
+    capture::{Contents, changed::item_of, contents::extend},
+    space::format::{Annex, Extent, HASH_BYTES, Manifest, Run, hash},
 };
 
 const REGIONS: [&str; 4] = ["a", "b", "c", "d"];
@@ -33,20 +33,7 @@ fn base_of(places: &[Vec<Place>]) -> Base {
         // Bytes that are not in a whole block.
         Place::Hole => Extent { at: 8000 * BLOCK_BYTES + 7, bytes: BLOCK_BYTES },
     };
-    let item = |(name, places): (&&str, &Vec<Place>)| {
-        let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, places.len() as u64 * BLOCK_BYTES);
-        let extents = places.iter().map(extent).collect();
-        Item {
-            name: (*name).to_owned(),
-            kind,
-            element,
-            bytes,
-            shape: vec![bytes],
-            place: None,
-            same_on_all_ranks: false,
-            extents,
-        }
-    };
+    let item = |(name, places): (&&str, &Vec<Place>)| item_of(name, places.iter().map(extent).collect());
     let items = REGIONS.iter().zip(places).map(item).collect();
     assert_eq!(rows.len() % HASH_BYTES, 0);
     Base::new(&Manifest { runs, items, ..Manifest::default() }, rows).unwrap()
@@ -124,27 +111,16 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
                 };
                 extend(&mut extents, at, part.bytes);
             }
-            let (bytes, kind, element) = (region.description.bytes, ItemKind::Region, ElementType::Bytes);
-            assert_eq!(offset, bytes, "seed {seed}");
-            let name = REGIONS[index].to_owned();
-            items.push(Item {
-                name,
-                kind,
-                element,
-                bytes,
-                shape: vec![bytes],
-                place: None,
-                same_on_all_ranks: false,
-                extents,
-            });
+            assert_eq!(offset, region.description.bytes, "seed {seed}");
+            items.push(item_of(REGIONS[index], extents));
         }
         let blocks = log.div_ceil(BLOCK_BYTES);
         assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is room for {first}");
         let shared = first..first + plan.shared_numbers();
         let contents = Contents { items, blocks, shared, is_outline: true, annex: Annex::default() };
-        let told = contents.encode();
-        assert!(Contents::decode(&told, u64::MAX).is_none(), "seed {seed}: an outline is encoded as one");
-        let (contents, shared) = Contents::decode_outline(&told).unwrap().filled(&base).unwrap();
+        let encoded = contents.encode();
+        assert!(Contents::decode(&encoded, u64::MAX).is_none(), "seed {seed}: an outline is encoded as one");
+        let (contents, shared) = Contents::decode_outline(&encoded).unwrap().filled(&base).unwrap();
         let lies: Vec<u64> = shared.iter().flat_map(|run| run.first_block..run.stretch().end()).collect();
         assert_eq!((contents.blocks, contents.is_outline), (blocks, false), "seed {seed}");
         assert_eq!(contents.shared, blocks..blocks + lies.len() as u64, "seed {seed}");

@@ -17,12 +17,12 @@ fn tracker() -> PageTracker {
 fn knowing(memory: &TestPages) -> PageTracker {
     let mut tracker = tracker();
     tracker.watch(memory.range()).unwrap();
-    assert_eq!(told(&mut tracker, memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, memory), memory.all());
     tracker
 }
 
 /// The reported pages of `memory`.
-fn told(tracker: &mut PageTracker, memory: &TestPages) -> Vec<Range<usize>> {
+fn written_pages(tracker: &mut PageTracker, memory: &TestPages) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     tracker.written(memory.range(), &mut out).unwrap();
     let page = |address: usize| (address - memory.range().start) / PAGE;

@@ -126,8 +126,8 @@ fn is_mapped<T>(at: *const T, bytes: usize) -> bool {
 fn has_memory(page: usize) -> bool {
     let mut is_there = 0;
     // SAFETY: one byte for one page.
-    let told = unsafe { libc::mincore(page as *mut libc::c_void, page_bytes(), &raw mut is_there) };
-    told == 0 && is_there & 1 == 1
+    let status = unsafe { libc::mincore(page as *mut libc::c_void, page_bytes(), &raw mut is_there) };
+    status == 0 && is_there & 1 == 1
 }
 
 /// Copies a step; false if there was no memory for it.

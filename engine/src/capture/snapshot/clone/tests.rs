@@ -28,8 +28,8 @@ fn endless(from: &TestPages, to: &TestPages) -> Cloned {
 }
 
 fn process_id(cloned: &Cloned) -> i32 {
-    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", cloned.process.pidfd.as_raw_fd())).unwrap();
-    told.lines().find_map(|line| line.strip_prefix("Pid:")).unwrap().trim().parse().unwrap()
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", cloned.process.pidfd.as_raw_fd())).unwrap();
+    info.lines().find_map(|line| line.strip_prefix("Pid:")).unwrap().trim().parse().unwrap()
 }
 
 fn unsuited(taken: Result<Cloned, NotTaken>) -> (usize, String) {

@@ -2,7 +2,7 @@
 
 use crate::capture::{
     changed::PageTracker,
-    snapshot::{NotTaken, OwnMapping, Protected, Transfer, protect::next_told},
+    snapshot::{NotTaken, OwnMapping, Protected, Transfer, protect::next_noted},
     tests::memory::{PAGE, TestPages, in_child},
     userfaultfd::Event,
 };
@@ -25,7 +25,7 @@ fn take(from: &TestPages, to: &TestPages) -> Protected {
 }
 
 /// The kernel's report on the mapping at this memory.
-fn told(memory: &TestPages, what: &str) -> String {
+fn smaps_field(memory: &TestPages, what: &str) -> String {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let start = format!("{:x}-", memory.range().start);
     let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
@@ -33,7 +33,7 @@ fn told(memory: &TestPages, what: &str) -> String {
 }
 
 fn huge_bytes(memory: &TestPages) -> usize {
-    told(memory, "AnonHugePages:").trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    smaps_field(memory, "AnonHugePages:").trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }
 
 /// Story: a thread waited to write beside memory that another thread had freed. The zeros there were then copied.
@@ -41,9 +41,9 @@ fn huge_bytes(memory: &TestPages) -> usize {
 fn memory_that_was_given_back_is_told_before_those_who_wait() {
     let (gave, waits) = (Event::GivenBack(4096..8192), Event::Fault(8192));
     for order in [[&waits, &gave, &waits], [&gave, &waits, &waits], [&waits, &waits, &gave]] {
-        let mut told: Vec<Event> = order.into_iter().cloned().collect();
+        let mut noted: Vec<Event> = order.into_iter().cloned().collect();
         assert_eq!(
-            [0; 4].map(|_| next_told(&mut told)),
+            [0; 4].map(|_| next_noted(&mut noted)),
             [Some(gave.clone()), Some(waits.clone()), Some(waits.clone()), None]
         );
     }
@@ -58,7 +58,7 @@ fn pages_that_are_alike_are_not_made_one() {
     in_child(|| {
         let (memory, to) = (TestPages::new(8), shared(8));
         memory.advise(0..8, libc::MADV_MERGEABLE);
-        let is_mergeable = || told(&memory, "VmFlags:").split(' ').any(|flag| flag == "mg");
+        let is_mergeable = || smaps_field(&memory, "VmFlags:").split(' ').any(|flag| flag == "mg");
         assert!(is_mergeable());
         let mut taken = take(&memory, &to);
         assert!(!is_mergeable());

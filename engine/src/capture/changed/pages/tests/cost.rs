@@ -1,6 +1,6 @@
 //! The cost of finding written pages and protecting them again.
 
-use super::{TestPages, told, tracker};
+use super::{TestPages, tracker, written_pages};
 use crate::capture::userfaultfd::{Pagemap, Protection, ScannedPages, WantedPages};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn scan_and_protection_of_a_gibibyte() {
         let mut tracker = tracker();
         let begun = timed(|| {
             tracker.watch(tracked.range()).unwrap();
-            told(&mut tracker, &tracked);
+            written_pages(&mut tracker, &tracked);
         });
         println!(
             "\n{} pages: watched and all told {begun:?}; bare {first:?}",
@@ -41,7 +41,7 @@ fn scan_and_protection_of_a_gibibyte() {
                 let took = [
                     timed(|| tracked.write_each(dirty.iter().copied())),
                     timed(|| tracked.write_each(dirty.iter().copied())),
-                    timed(|| pages = told(&mut tracker, &tracked).iter().map(|range| range.len()).sum()),
+                    timed(|| pages = written_pages(&mut tracker, &tracked).iter().map(|range| range.len()).sum()),
                     {
                         bare.write_each(dirty.iter().copied());
                         timed(|| scan(&pagemap, &bare))
@@ -51,9 +51,9 @@ fn scan_and_protection_of_a_gibibyte() {
                 assert_eq!(pages, dirty.len());
             }
             let each = |took: Duration| took.as_nanos() / pages.max(1) as u128;
-            let [first, later, told, bare] = best;
+            let [first, later, tracked_time, bare] = best;
             println!(
-                "{percent:>3} %  {told:>10.2?}  {bare:>10.2?}  {:>13} ns  {:>15} ns  {pages:>7}",
+                "{percent:>3} %  {tracked_time:>10.2?}  {bare:>10.2?}  {:>13} ns  {:>15} ns  {pages:>7}",
                 each(first),
                 each(later)
             );

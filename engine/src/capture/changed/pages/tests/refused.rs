@@ -1,6 +1,6 @@
 //! Memory, and systems, where changes cannot be seen: the error says why.
 
-use super::{super::misses_pages, PAGE, TestPages, knowing, told, tracker};
+use super::{super::misses_pages, PAGE, TestPages, knowing, tracker, written_pages};
 use crate::capture::{
     changed::PageTracker,
     tests::{confined::confine, memory::in_child},
@@ -113,5 +113,5 @@ fn a_system_that_refuses_is_named() {
     let memory = TestPages::new(8);
     let mut tracker = knowing(&memory);
     memory.write(3);
-    assert_eq!(told(&mut tracker, &memory).len(), 1, "other threads are not confined");
+    assert_eq!(written_pages(&mut tracker, &memory).len(), 1, "other threads are not confined");
 }

@@ -1,6 +1,6 @@
 //! Programs that move, drop and replace watched memory: no new memory may look known.
 
-use super::{PAGE, PageTracker, TestPages, knowing, told, tracker};
+use super::{PAGE, PageTracker, TestPages, knowing, tracker, written_pages};
 use crate::capture::tests::memory::in_child;
 use std::{fs::File, io::Write, mem::forget, ops::Range, os::fd::AsRawFd};
 
@@ -13,15 +13,15 @@ fn memory_that_was_mapped_anew_is_all_told() {
         let mut tracker = knowing(&memory);
         // Mapped over it; and after the middle was freed.
         forget(TestPages::mapped(memory.at(0), 1024, PRIVATE, -1));
-        assert_eq!(told(&mut tracker, &memory), memory.all());
-        assert_eq!(told(&mut tracker, &memory), []);
+        assert_eq!(written_pages(&mut tracker, &memory), memory.all());
+        assert_eq!(written_pages(&mut tracker, &memory), []);
         memory.unmap(100..200);
         forget(TestPages::mapped(memory.at(100), 100, PRIVATE, -1));
         memory.write(150);
-        assert_eq!(told(&mut tracker, &memory), memory.all());
+        assert_eq!(written_pages(&mut tracker, &memory), memory.all());
         memory.write(150);
-        assert_eq!(told(&mut tracker, &memory), [Range { start: 150, end: 151 }]);
-        assert_eq!(told(&mut tracker, &memory), []);
+        assert_eq!(written_pages(&mut tracker, &memory), [Range { start: 150, end: 151 }]);
+        assert_eq!(written_pages(&mut tracker, &memory), []);
     });
 }
 
@@ -35,15 +35,15 @@ fn what_another_watches_since_it_was_mapped_anew_is_left_to_that() {
         forget(TestPages::mapped(memory.at(0), 600, PRIVATE, -1));
         memory.write_each(0..600);
         second.watch(memory.range()).unwrap();
-        assert_eq!(told(&mut second, &memory), memory.all());
+        assert_eq!(written_pages(&mut second, &memory), memory.all());
         memory.write(5);
         let mut out = Vec::new();
         assert!(first.written(memory.range(), &mut out).unwrap_err().contains("another userfaultfd"));
         assert_eq!(out, [memory.range()]);
-        assert_eq!(told(&mut second, &memory), [Range { start: 5, end: 6 }]);
+        assert_eq!(written_pages(&mut second, &memory), [Range { start: 5, end: 6 }]);
         memory.write(6);
         drop(first);
-        assert_eq!(told(&mut second, &memory), [Range { start: 6, end: 7 }]);
+        assert_eq!(written_pages(&mut second, &memory), [Range { start: 6, end: 7 }]);
     });
 }
 
@@ -54,17 +54,17 @@ fn two_arrays_that_change_places_are_all_told() {
         one.write(5);
         let mut tracker = knowing(&one);
         tracker.watch(two.range()).unwrap();
-        assert_eq!(told(&mut tracker, &two), two.all());
+        assert_eq!(written_pages(&mut tracker, &two), two.all());
         one.move_to(aside.at(0), 0);
         two.move_to(one.at(0), 0);
         aside.move_to(two.at(0), 0);
         forget(aside);
         assert_eq!((one.read(5), two.read(5)), (0, 1));
         for moved in [&one, &two] {
-            assert_eq!(told(&mut tracker, moved), moved.all());
-            assert_eq!(told(&mut tracker, moved), []);
+            assert_eq!(written_pages(&mut tracker, moved), moved.all());
+            assert_eq!(written_pages(&mut tracker, moved), []);
             moved.write(6);
-            assert_eq!(told(&mut tracker, moved), [Range { start: 6, end: 7 }]);
+            assert_eq!(written_pages(&mut tracker, moved), [Range { start: 6, end: 7 }]);
         }
     });
 }
@@ -76,8 +76,8 @@ fn memory_whose_pages_were_moved_away_is_all_told() {
     let mut tracker = knowing(&memory);
     memory.move_to(there.at(0), libc::MREMAP_DONTUNMAP);
     assert_eq!((memory.read(5), there.read(5)), (0, 1));
-    assert_eq!(told(&mut tracker, &memory), memory.all());
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn an_array_that_shrank_and_grew_again_is_told_where_it_did() {
         let mut tracker = knowing(&memory);
         memory.resize(600, 300);
         memory.resize(300, 600);
-        let anew = told(&mut tracker, &memory);
+        let anew = written_pages(&mut tracker, &memory);
         assert!(anew == [Range { start: 300, end: 600 }] || anew == memory.all(), "{anew:?}");
-        assert_eq!(told(&mut tracker, &memory), []);
+        assert_eq!(written_pages(&mut tracker, &memory), []);
     });
 }
 
@@ -106,9 +106,9 @@ fn what_grew_in_place_is_watched_with_what_came() {
         memory.resize(300, 600);
         tracker.unwatch(half);
         tracker.watch(memory.range()).unwrap();
-        assert_eq!(told(&mut tracker, &memory), memory.all());
+        assert_eq!(written_pages(&mut tracker, &memory), memory.all());
         memory.write_each([299, 300]);
-        assert_eq!(told(&mut tracker, &memory), [Range { start: 299, end: 301 }]);
+        assert_eq!(written_pages(&mut tracker, &memory), [Range { start: 299, end: 301 }]);
     });
 }
 
@@ -140,7 +140,7 @@ fn a_file_that_was_mapped_over_it_is_watched_as_a_file() {
     file.write_all(&[7; 8 * PAGE]).unwrap();
     forget(TestPages::mapped(memory.at(0), 8, libc::MAP_PRIVATE, file.as_raw_fd()));
     for _ in 0..3 {
-        assert_eq!(told(&mut tracker, &memory), memory.all());
+        assert_eq!(written_pages(&mut tracker, &memory), memory.all());
     }
 }
 
@@ -151,10 +151,10 @@ fn pages_that_were_dropped_are_told_though_nobody_wrote() {
     let mut tracker = knowing(&memory);
     memory.advise(3..5, libc::MADV_DONTNEED);
     memory.advise(400..1200, libc::MADV_DONTNEED);
-    assert_eq!(told(&mut tracker, &memory), [3..5, 400..1200]);
+    assert_eq!(written_pages(&mut tracker, &memory), [3..5, 400..1200]);
     memory.advise(3..5, libc::MADV_DONTNEED);
-    assert_eq!(told(&mut tracker, &memory), [Range { start: 3, end: 5 }]);
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), [Range { start: 3, end: 5 }]);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -199,16 +199,16 @@ fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
         moved(away.at(0), all.at(4));
         tracker.unwatch(away.range());
         watch(&mut tracker, &moves);
-        let told = |tracker: &mut PageTracker| {
-            let mut told = Vec::new();
-            tracker.written(stays.clone(), &mut told).unwrap();
-            told
+        let written_pages = |tracker: &mut PageTracker| {
+            let mut written_pages = Vec::new();
+            tracker.written(stays.clone(), &mut written_pages).unwrap();
+            written_pages
         };
         all.write_each(0..2);
-        let first = told(&mut tracker);
+        let first = written_pages(&mut tracker);
         assert!(first.iter().any(|range| range.start == stays.start), "{first:x?}");
         all.write_each(0..2);
-        assert_eq!(told(&mut tracker), [Range { start: stays.start, end: stays.start + 2 * PAGE }]);
+        assert_eq!(written_pages(&mut tracker), [Range { start: stays.start, end: stays.start + 2 * PAGE }]);
         std::mem::forget(away);
     });
 }

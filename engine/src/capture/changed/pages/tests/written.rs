@@ -1,6 +1,6 @@
 //! Writes, and other changes of a page.
 
-use super::{PAGE, TestPages, knowing, told, tracker};
+use super::{PAGE, TestPages, knowing, tracker, written_pages};
 use crate::capture::{changed::pages::FOUND_MAX, tests::memory::in_child};
 use std::{
     fs::File,
@@ -19,17 +19,17 @@ use std::{
 fn each_write_is_told_once_and_neighbours_as_one() {
     let memory = TestPages::new(5000);
     let mut tracker = knowing(&memory);
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
     memory.write_each([0, 700, 701, 702, 4999]);
-    assert_eq!(told(&mut tracker, &memory), [0..1, 700..703, 4999..5000]);
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), [0..1, 700..703, 4999..5000]);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
     assert_eq!((memory.read(3), memory.read(700)), (0, 1));
-    assert_eq!(told(&mut tracker, &memory), [], "pages that were only read");
+    assert_eq!(written_pages(&mut tracker, &memory), [], "pages that were only read");
     memory.write(701);
-    assert_eq!(told(&mut tracker, &memory), [Range { start: 701, end: 702 }]);
+    assert_eq!(written_pages(&mut tracker, &memory), [Range { start: 701, end: 702 }]);
     tracker.forget(memory.range());
-    assert_eq!(told(&mut tracker, &memory), memory.all());
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn every_other_page_is_more_than_one_call_of_the_kernel_tells() {
     let mut tracker = knowing(&memory);
     let pages = || (0..memory.all()[0].end).step_by(2);
     memory.write_each(pages());
-    assert!(told(&mut tracker, &memory).into_iter().eq(pages().map(|page| page..page + 1)));
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert!(written_pages(&mut tracker, &memory).into_iter().eq(pages().map(|page| page..page + 1)));
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_thousand_random_changes_are_all_told() {
                 _ => memory.write(page),
             }
             if random.u32(..8) == 0 || change == 999 {
-                for range in told(&mut tracker, &memory) {
+                for range in written_pages(&mut tracker, &memory) {
                     bytes_told += range.len() * PAGE;
                     range.for_each(|page| saved[page] = memory.read(page));
                 }
@@ -105,14 +105,14 @@ fn a_thousand_random_changes_are_all_told() {
 fn huge_pages_are_told_by_the_page() {
     let memory = TestPages::huge(4 * 512);
     let mut tracker = knowing(&memory);
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
     memory.write_each([5, 600]);
-    assert_eq!(told(&mut tracker, &memory), [5..6, 600..601]);
+    assert_eq!(written_pages(&mut tracker, &memory), [5..6, 600..601]);
     // All of a huge page, and the half of another.
     memory.advise(512..1024, libc::MADV_DONTNEED);
     memory.advise(1536..1792, libc::MADV_DONTNEED);
-    assert_eq!(told(&mut tracker, &memory), [512..1024, 1536..1792]);
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), [512..1024, 1536..1792]);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 /// Threads go on until it is dropped, even by a failing test.
@@ -151,14 +151,14 @@ fn no_write_of_a_thread_is_lost_while_pages_are_looked_for() {
                     thread::yield_now();
                 }
             }
-            for range in told(&mut tracker, &memory) {
+            for range in written_pages(&mut tracker, &memory) {
                 range.for_each(|page| saved[page] = memory.read(page));
             }
         }
     });
-    told(&mut tracker, &memory).into_iter().flatten().for_each(|page| saved[page] = memory.read(page));
+    written_pages(&mut tracker, &memory).into_iter().flatten().for_each(|page| saved[page] = memory.read(page));
     assert!((0..THREADS * 512).all(|page| saved[page] == memory.read(page)));
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn the_kernel_writes_where_it_is_told_to_and_that_is_told() {
     own.write_all_at(&[7; 8], memory.at(7) as u64).unwrap();
     // SAFETY: the page is the test's.
     assert_eq!(8, unsafe { libc::pread(file.as_raw_fd(), memory.at(9).cast(), 8, 0) });
-    assert_eq!(told(&mut tracker, &memory), [1..2, 3..4, 5..6, 7..8, 9..10]);
+    assert_eq!(written_pages(&mut tracker, &memory), [1..2, 3..4, 5..6, 7..8, 9..10]);
     assert!([1, 3, 5, 7, 9].into_iter().all(|page| memory.read(page) == 7));
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }
 
 #[test]
@@ -201,13 +201,13 @@ fn a_programs_own_handlers_of_faults_are_not_called() {
     in_child(|| {
         let handler: extern "C" fn(libc::c_int) = called;
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
-            // SAFETY: the handler ends the child, which is alone.
+            // SAFETY: the handler only ends this process, a forked child with one thread.
             unsafe { libc::signal(signal, handler as libc::sighandler_t) };
         }
         let memory = TestPages::huge(1024);
         let mut tracker = knowing(&memory);
         memory.write_each((0..1024).step_by(3));
-        assert_eq!(told(&mut tracker, &memory).len(), 342);
+        assert_eq!(written_pages(&mut tracker, &memory).len(), 342);
     });
 }
 
@@ -219,7 +219,7 @@ fn a_fork_loses_no_write_of_the_parent_and_tells_none_of_the_child() {
     memory.write(1);
     in_child(|| memory.write(2));
     memory.write(3);
-    assert_eq!(told(&mut tracker, &memory), [1..2, 3..4]);
+    assert_eq!(written_pages(&mut tracker, &memory), [1..2, 3..4]);
 }
 
 #[test]
@@ -238,12 +238,12 @@ fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
         // A userfaultfd of its own behaves differently.
         let mut own = knowing(&memory);
         memory.write(5);
-        assert_eq!(told(&mut own, &memory), [Range { start: 5, end: 6 }]);
+        assert_eq!(written_pages(&mut own, &memory), [Range { start: 5, end: 6 }]);
     });
-    assert_eq!(told(parents.as_mut().unwrap(), &memory), [Range { start: 1, end: 2 }]);
+    assert_eq!(written_pages(parents.as_mut().unwrap(), &memory), [Range { start: 1, end: 2 }]);
     memory.write(2);
     in_child(|| drop(parents.take()));
-    assert_eq!(told(parents.as_mut().unwrap(), &memory), [Range { start: 2, end: 3 }]);
+    assert_eq!(written_pages(parents.as_mut().unwrap(), &memory), [Range { start: 2, end: 3 }]);
 }
 
 #[test]
@@ -254,16 +254,16 @@ fn pages_of_a_file_count_as_written_until_they_are_the_programs() {
     memory.write(1);
     let mut tracker = knowing(&memory);
     assert_eq!(memory.read(2), 7);
-    assert_eq!(told(&mut tracker, &memory), [0..1, 2..8]);
+    assert_eq!(written_pages(&mut tracker, &memory), [0..1, 2..8]);
     // Another writer changes the file.
     file.write_all_at(&[9], 2 * PAGE as u64).unwrap();
     assert_eq!((memory.read(2), memory.read(1)), (9, 8));
-    assert_eq!(told(&mut tracker, &memory), [0..1, 2..8]);
+    assert_eq!(written_pages(&mut tracker, &memory), [0..1, 2..8]);
     memory.write_each(0..8);
-    assert_eq!(told(&mut tracker, &memory), memory.all());
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, &memory), []);
     memory.write(6);
-    assert_eq!(told(&mut tracker, &memory), [Range { start: 6, end: 7 }]);
+    assert_eq!(written_pages(&mut tracker, &memory), [Range { start: 6, end: 7 }]);
 }
 
 /// Arrays of Fortran and C programs, in .data and .bss.
@@ -298,9 +298,9 @@ fn what_is_not_watched_any_more_is_all_told() {
     assert_eq!(tracker.written(memory.range(), &mut out).unwrap_err(), "it is not watched");
     assert_eq!(out, [memory.range()]);
     tracker.watch(memory.range()).unwrap();
-    assert_eq!(told(&mut tracker, &memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, &memory), memory.all());
     // Watching the same range again begins anew.
     tracker.watch(memory.range()).unwrap();
-    assert_eq!(told(&mut tracker, &memory), memory.all());
-    assert_eq!(told(&mut tracker, &memory), []);
+    assert_eq!(written_pages(&mut tracker, &memory), memory.all());
+    assert_eq!(written_pages(&mut tracker, &memory), []);
 }

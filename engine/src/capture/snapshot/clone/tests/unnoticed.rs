@@ -114,7 +114,7 @@ fn a_pipe_ends_though_a_clone_was_made_while_it_was_open() {
 #[allow(unsafe_code)]
 fn a_clone_ends_with_its_program() {
     for by_first_thread in [true, false] {
-        let told = Counts::new();
+        let process = Counts::new();
         // SAFETY: the child makes the same calls as the tests of this file, and is killed below.
         let program = unsafe { libc::fork() };
         if program == 0 {
@@ -124,23 +124,23 @@ fn a_clone_ends_with_its_program() {
             let take = || endless(&memory, &to);
             let cloned =
                 if by_first_thread { take() } else { thread::scope(|scope| scope.spawn(take).join().unwrap()) };
-            told.get(0).store(process_id(&cloned) as u32, Ordering::SeqCst);
+            process.get(0).store(process_id(&cloned) as u32, Ordering::SeqCst);
             loop {
                 thread::park();
             }
         }
-        while told.get(0).load(Ordering::SeqCst) == 0 {
+        while process.get(0).load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
         // SAFETY: the clone lives as long as the program, which is a child of ours.
         unsafe {
-            let clone = libc::syscall(libc::SYS_pidfd_open, told.get(0).load(Ordering::SeqCst), 0);
+            let clone = libc::syscall(libc::SYS_pidfd_open, process.get(0).load(Ordering::SeqCst), 0);
             assert!(clone >= 0);
             let clone = OwnedFd::from_raw_fd(clone as i32);
             let mut ended = libc::pollfd { fd: clone.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             assert_eq!(libc::poll(&mut ended, 1, 0), 0);
             // A clone that cannot check for itself whether the program is alive is ended by the kernel.
-            libc::kill(told.get(0).load(Ordering::SeqCst) as i32, libc::SIGSTOP);
+            libc::kill(process.get(0).load(Ordering::SeqCst) as i32, libc::SIGSTOP);
             libc::kill(program, libc::SIGKILL);
             libc::waitpid(program, ptr::null_mut(), 0);
             assert_eq!(libc::poll(&mut ended, 1, 20_000), 1);
