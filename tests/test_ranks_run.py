@@ -11,7 +11,7 @@ import library
 import pytest
 from command import MAINSTAY, mainstay
 from limits import LIMIT_S
-from mpi import ROOT, processes
+from mpi import ROOT, SURVIVING, processes
 from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
 from supervised import Run, run
 
@@ -138,6 +138,22 @@ def newest(space):
     return max((one["revision"] for one in listed if one["state"] in ("newest", "complete")), default=0)
 
 
+def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
+    """Its ranks go on in the other processes."""
+    go, space = scratch / "go", scratch / "space"
+    words = on(3, [build("c", SURVIVING), STEPS, HOLD, go], SURVIVING)
+    in_job = ("--in-job", "--recovery", "shrink", "--balance", "refine:100ms")
+    with Run(*virtual(space, *in_job), *words, cwd=scratch) as running:
+        running.until("^hold$")
+        saved = subprocess.run([MAINSTAY, "checkpoint", space], capture_output=True, text=True, timeout=LIMIT_S)
+        assert saved.returncode == 0, saved
+        os.kill(hosts(running.process.pid)[1], signal.SIGKILL)
+        running.until("mainstay: rank .* failed; the job went on")
+        go.touch()
+        status, output = running.end()
+    assert status == 0 and (result(output) or "").endswith(f"of {RANKS} ranks"), output
+
+
 @pytest.mark.parametrize("processes", [0, 2])
 def test_sigterm_saves_and_ends_the_job(mpi, scratch, processes):
     go, space = scratch / "go", scratch / "space"
@@ -198,6 +214,9 @@ def test_a_program_that_does_not_suit_is_refused_before_the_start(mpi, scratch):
     assert status == 2 and "--space" in output, output
     status, output = run(*virtual("one", "--space", "two"), "./fixed", cwd=scratch)
     assert status == 2 and "give --space once" in output, output
+    for balance in "refine", "refine:5", "best:5m":
+        status, output = run(*virtual("space", f"--balance={balance}"), "./fixed", cwd=scratch)
+        assert status == 2 and "--balance <STRATEGY:TIME>" in output, output
     assert not (scratch / "space").exists()
 
 
