@@ -38,7 +38,7 @@ enum mainstay_gate_call {
   MAINSTAY_GATE_YIELD = 9,  /* NULL: lets other ranks run, and lets messages arrive */
   MAINSTAY_GATE_ABORT = 10, /* the exit code as a pointer: ends the job; does not return */
   MAINSTAY_GATE_REFUSE = 11, /* const char *: prints the message, ends the job; does not return */
-  MAINSTAY_GATE_LEAVE = 12 /* NULL: the rank has called MPI_Finalize; if it ends before, the job ends */
+  MAINSTAY_GATE_LEAVE = 12   /* NULL: the rank has called MPI_Finalize; if it ends before, the job ends */
 };
 
 #define MAINSTAY_ANY_RANK (-1)

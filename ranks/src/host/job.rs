@@ -196,7 +196,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Does what other hosts have told this one. Returns the exit code of the job once it is to end.
+    /// Obeys the words of other hosts. Returns the exit code of the job once it is to end.
     fn obey(&mut self) -> Result<Option<i32>> {
         for control in self.post.told() {
             match control.word {
@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Process 0 decides when to save and when to move ranks; another tells it what it knows.
+    /// Process 0 decides when to save and when to move ranks. The others tell it their reasons.
     fn ask(&mut self) -> Result<()> {
         if self.asked.elapsed() < ASK_EVERY {
             return Ok(());

@@ -34,7 +34,7 @@ impl Posted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Body {
     Here(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// With its sender, who knows it by this number.
+    /// With its sender, under this number.
     WithSender(u64),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Arrived {
     pub body: Body,
 }
 
-/// A receive whose bytes are on their way: they come in pieces.
+/// A receive with its bytes on their way: they come in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Coming {
     pub message: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Mailbox {
     pub(super) last_number: u64,
     /// The bytes in `arrived`.
     pub(super) held_bytes: u64,
-    /// What has completed or arrived, and how much of that the rank had seen at its last wait.
+    /// Counts completed and arrived messages, and those that the rank had seen at its last wait.
     pub(super) events: u64,
     seen: u64,
 }

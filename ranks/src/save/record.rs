@@ -1,4 +1,4 @@
-//! The streams of a shard: `job` says what the shard is, and a stream for each rank has everything about it but the bytes
+//! The streams of a shard: `job` describes the job, and a stream for each rank has everything about it but the bytes
 //! of its memory.
 
 use crate::{Error, Result, host::SavedPair, slot::Program};
@@ -22,7 +22,7 @@ pub(super) fn rank_of(stream: &str) -> Option<u32> {
     stream.strip_prefix('v')?.parse().ok()
 }
 
-/// What all processes know of the job.
+/// The facts about the job that all processes share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JobRecord {
     /// The number of ranks; 0: the job has ended.
@@ -87,7 +87,7 @@ pub(crate) fn pair_from_bytes(bytes: &[u8]) -> Result<SavedPair> {
 fn processor() -> [u64; 3] {
     use std::arch::x86_64::__cpuid_count;
     let (basic, extended) = (__cpuid_count(1, 0), __cpuid_count(7, 0));
-    // Without the bits that say what the kernel has switched on.
+    // Without the bits for features that the kernel has switched on.
     const SWITCHED: u32 = 1 << 27;
     const PROTECTION_KEYS: u32 = 1 << 4;
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

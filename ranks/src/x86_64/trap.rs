@@ -40,7 +40,7 @@ mainstay_ranks_trapped:           # edi: the signal, rsi: its facts, rdx: the re
     pop rbx
     ret
 
-    .balign 4096                  # the one page whose system calls pass while a rank runs
+    .balign 4096                  # system calls from this page pass while a rank runs
     .hidden mainstay_ranks_restorer
     .globl mainstay_ranks_restorer
 mainstay_ranks_restorer:
@@ -143,7 +143,7 @@ fn handle(signal: c_int, handler: usize) -> io::Result<()> {
     const SA_RESTORER: u64 = 0x0400_0000;
     let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64 | SA_RESTORER;
     let action = KernelAction { handler, flags, restorer: mainstay_ranks_restorer as *const () as usize, mask: 0 };
-    // SAFETY: the action is valid. libc's own sigaction would put its own restorer there, whose system call is trapped.
+    // SAFETY: the action is valid. libc's own sigaction would put in its own restorer, and the system call there is trapped.
     let result = unsafe {
         libc::syscall(libc::SYS_rt_sigaction, signal, &raw const action, ptr::null::<c_void>(), mem::size_of::<u64>())
     };
@@ -157,7 +157,7 @@ pub(crate) fn unsupported() -> Option<String> {
     if unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE == 0 {
         return Some("the kernel or the processor lacks FSGSBASE (Linux 5.9)".to_owned());
     }
-    // SAFETY: switches off what is off.
+    // SAFETY: it is off already.
     let result = unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) };
     (result != 0).then(|| "the kernel lacks Syscall User Dispatch (Linux 5.11)".to_owned())
 }
