@@ -46,6 +46,25 @@ impl FromStr for Balance {
     }
 }
 
+/// A process, as all others know it while ranks leave a node.
+#[derive(Serialize, Deserialize)]
+struct Site {
+    name: String,
+    host: String,
+    /// The lowest process on its node.
+    lowest: usize,
+    is_given_up: bool,
+    /// On process 0: the node that a request names.
+    asked: Option<String>,
+}
+
+impl Site {
+    fn is_on(&self, node: &str) -> bool {
+        // For nodes with the same name, `mainstay status` prints the lowest rank too.
+        [&*self.name, &*self.host].contains(&node) || format!("{}/{}", self.name, self.lowest) == node
+    }
+}
+
 /// The parts of a moving rank, in the order in which they are sent.
 #[derive(Serialize, Deserialize)]
 enum Part<'a> {
@@ -75,15 +94,13 @@ impl Job<'_> {
 
     /// All ranks leave the node that a request names, if one does. Collective, before a checkpoint.
     pub(super) fn leave_node(&mut self) -> Result<()> {
-        let node = self.session.node_to_leave()?;
-        let mine = (node, self.session.node()?, self.is_given_up);
-        let told: Vec<(Option<String>, (String, String, usize), bool)> = self.post.gather(&mine)?;
-        let Some(node) = told.first().and_then(|(node, ..)| node.clone()) else { return Ok(()) };
-        let is_on = |(name, host, lowest): &(String, String, usize)| {
-            [name, host].contains(&&node) || format!("{name}/{lowest}") == node
-        };
-        let open: Vec<bool> = told.iter().map(|(_, place, is_given_up)| !is_on(place) && !is_given_up).collect();
-        let on_node = told.iter().filter(|(_, place, _)| is_on(place)).count();
+        let (name, host, lowest) = self.session.node()?;
+        let asked = self.session.node_to_leave()?;
+        let mine = Site { name, host, lowest, is_given_up: self.is_given_up, asked };
+        let sites: Vec<Site> = self.post.gather(&mine)?;
+        let Some(node) = sites.first().and_then(|first| first.asked.clone()) else { return Ok(()) };
+        let open: Vec<bool> = sites.iter().map(|site| !site.is_on(&node) && !site.is_given_up).collect();
+        let on_node = sites.iter().filter(|site| site.is_on(&node)).count();
         let refused = match () {
             () if on_node == 0 => Some(format!("no process runs on node {node}")),
             () if !open.contains(&true) => Some("no node would be left to run on".to_owned()),

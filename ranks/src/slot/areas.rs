@@ -203,7 +203,9 @@ mod tests {
                 }
                 1 => {
                     areas.remove(range.clone());
-                    each.for_each(|at| drop(model.remove(&at)));
+                    each.for_each(|at| {
+                        model.remove(&at);
+                    });
                 }
                 2 => {
                     let protection = [PROT_NONE, PROT_READ, BOTH][random.usize(0..3)];
