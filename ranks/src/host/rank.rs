@@ -1,9 +1,9 @@
 //! One rank of this process: its registers, and its state.
 
 use crate::{
-    Result,
+    Error, Result, memory,
     message::Mailbox,
-    slot::{self, Program, Slot},
+    slot::{self, Program, Slot, Started},
     system::{SavedSystem, System},
 };
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,8 @@ impl Rank {
     /// A rank at the beginning of its program.
     pub fn new(slot: Slot, number: u32, program: &Program, node: Node) -> Result<Rank> {
         let mut system = System::new(slot, number as usize)?;
-        let stack = slot::start(slot, program, &mut system.areas, &mut system.mapped)?;
+        let Started { stack, ahead_at } = slot::start(slot, program, &mut system.areas, &mut system.mapped)?;
+        system.clocks.ahead_at = ahead_at;
         Ok(Rank {
             number,
             state: State::Ready,
@@ -75,6 +76,13 @@ impl Rank {
             node,
             busy: Duration::ZERO,
         })
+    }
+
+    /// The rank has ended. Its memory and its files go.
+    pub fn end(&mut self, code: i32) -> Result<()> {
+        self.state = State::Ended(code);
+        self.system.end();
+        memory::clear(self.system.slot).map_err(|error| Error::system("the slot of a rank that has ended", error))
     }
 
     pub fn save(&mut self) -> Result<SavedRank> {

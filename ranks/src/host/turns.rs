@@ -64,7 +64,7 @@ impl Turns {
                     Next::GoOn => {}
                     Next::LetOthers => break,
                     Next::End(code) => {
-                        rank.state = State::Ended(code);
+                        rank.end(code)?;
                         match rank.is_missed(code) {
                             Some(code) => round.aborted = Some(code),
                             None => round.ended.push(code),

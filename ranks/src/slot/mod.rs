@@ -4,6 +4,7 @@
 //! job lives, so every pointer of the rank stays true.
 
 mod areas;
+mod clocks;
 mod elf;
 mod program;
 mod start;
@@ -11,7 +12,7 @@ mod start;
 pub(crate) use areas::{Area, Areas, Source};
 pub(crate) use elf::{Executable, Needs, build_id};
 pub(crate) use program::{Library, Program};
-pub(crate) use start::start;
+pub(crate) use start::{Started, start};
 
 use crate::{Error, Result, memory};
 use std::ops::Range;
@@ -77,6 +78,11 @@ impl Slot {
     /// Its dynamic loader.
     pub fn interpreter(self) -> usize {
         self.base + self.bytes / 8
+    }
+
+    /// The image with the rank's clocks.
+    pub fn clocks(self) -> usize {
+        self.heap().start - clocks::BYTES
     }
 
     /// The heap that `brk` moves.

@@ -1,14 +1,21 @@
 //! A new rank: its program and loader in its slot, and the stack with which a process begins.
 
-use super::{Areas, Executable, PAGE, Program, Slot, Source, elf::Segment, page_down, page_up};
+use super::{Areas, Executable, PAGE, Program, Slot, Source, clocks, elf::Segment, page_down, page_up};
 use crate::{Error, Result, files::MappedFiles, memory, x86_64::entry_frame};
 use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt, path::Path};
 
-/// Loads the program into its slot. Returns the stack pointer with which the rank begins.
-pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &mut MappedFiles) -> Result<u64> {
+/// A rank that can begin.
+pub(crate) struct Started {
+    pub stack: u64,
+    /// The address of the variable with the nanoseconds that its clocks are ahead.
+    pub ahead_at: usize,
+}
+
+/// Loads the program into its slot.
+pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &mut MappedFiles) -> Result<Started> {
     for (executable, at, room) in [
         (&program.executable, slot.program(), slot.interpreter() - slot.program()),
-        (&program.loader, slot.interpreter(), slot.heap().start - slot.interpreter()),
+        (&program.loader, slot.interpreter(), slot.clocks() - slot.interpreter()),
     ] {
         if executable.span() > room {
             let why = format!("{}: it is larger than its part of a slot, {room} bytes", program.path.display());
@@ -26,7 +33,8 @@ pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &m
         .map_err(|error| Error::system("the stack of a rank", error))?;
     areas.insert(stack, libc::PROT_READ | libc::PROT_WRITE, Source::Memory);
     let top = fill_stack(slot, program).map_err(|error| Error::system("the stack of a rank", error))?;
-    Ok(top as u64)
+    let ahead_at = clocks::put(slot, areas).map_err(|error| Error::system("the clocks of a rank", error))?;
+    Ok(Started { stack: top as u64, ahead_at })
 }
 
 /// Maps the segments of an executable, with zeros after its data.
@@ -87,11 +95,12 @@ fn fill_stack(slot: Slot, program: &Program) -> std::io::Result<usize> {
     Ok(stack)
 }
 
-/// No vDSO is passed on: its data would be those of another process after a restart.
+/// As the kernel gives it, but with our own image of clocks.
 fn auxiliary(slot: Slot, program: &Program, path: usize, random: usize) -> Vec<(u64, u64)> {
     let of_host = |key| (key, host_value(key));
     let (headers, count) = program.executable.headers;
     vec![
+        (libc::AT_SYSINFO_EHDR, (slot.clocks() + clocks::HEADER) as u64),
         (libc::AT_PHDR, (slot.program() + headers) as u64),
         (libc::AT_PHENT, 56),
         (libc::AT_PHNUM, count as u64),

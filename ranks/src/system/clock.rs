@@ -1,17 +1,19 @@
 //! The clocks of a rank. A restart does not turn them back.
 
 use super::{Arguments, System, kernel};
-use crate::memory;
+use crate::{memory, slot::Slot};
 use serde::{Deserialize, Serialize};
 use std::io;
 
 /// What the rank's clocks are ahead of those of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     /// Nanoseconds that the rank's monotonic clocks are ahead of this machine's.
     ahead_ns: i64,
     /// The rank's monotonic clock when it was saved.
     saved_at_ns: i64,
+    /// The address of the variable in the rank's own clocks.
+    pub ahead_at: usize,
 }
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -28,8 +30,12 @@ impl Clocks {
     }
 
     /// The clocks go on where they stood, on a machine that has its own.
-    pub fn brought_back(self) -> Clocks {
-        Clocks { ahead_ns: self.saved_at_ns - now_ns(libc::CLOCK_MONOTONIC as u64), ..self }
+    pub fn brought_back(self, slot: Slot) -> io::Result<Clocks> {
+        let ahead_ns = self.saved_at_ns - now_ns(libc::CLOCK_MONOTONIC as u64);
+        if self.ahead_at != 0 {
+            memory::put(slot, self.ahead_at, &ahead_ns)?;
+        }
+        Ok(Clocks { ahead_ns, ..self })
     }
 
     fn of(&self, clock: u64) -> i64 {

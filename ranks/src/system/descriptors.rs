@@ -126,6 +126,14 @@ impl Descriptors {
         Ok(number.into())
     }
 
+    pub fn close_all(&mut self) {
+        let numbers: Vec<i32> = self.open.keys().copied().collect();
+        for number in numbers {
+            // It is open.
+            let _ = self.close(number);
+        }
+    }
+
     fn close(&mut self, number: i32) -> io::Result<()> {
         let file = self.open.remove(&number).ok_or_else(|| error(libc::EBADF))?;
         if file.writes() {

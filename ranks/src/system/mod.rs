@@ -15,7 +15,7 @@ mod table;
 pub(crate) use descriptors::SavedFile;
 
 use crate::{
-    Result,
+    Error, Result,
     files::MappedFiles,
     slot::{Areas, Slot},
 };
@@ -49,7 +49,7 @@ pub(crate) struct System {
     pub mapped: MappedFiles,
     pub heap: Heap,
     pub process: Process,
-    clocks: Clocks,
+    pub clocks: Clocks,
     descriptors: Descriptors,
     directory: Directory,
     /// Refusals that were reported: once each.
@@ -105,6 +105,9 @@ impl System {
     /// others.
     pub fn bring_back(slot: Slot, rank: usize, saved: SavedSystem) -> Result<System> {
         let mut remarks = Vec::new();
+        let has_ended = saved.areas.iter().next().is_none();
+        let clocks = if has_ended { Ok(saved.clocks) } else { saved.clocks.brought_back(slot) };
+        let clocks = clocks.map_err(|error| Error::system("the clocks of a rank", error))?;
         Ok(System {
             slot,
             rank,
@@ -112,12 +115,18 @@ impl System {
             mapped: saved.mapped,
             heap: saved.heap,
             process: saved.process,
-            clocks: saved.clocks.brought_back(),
+            clocks,
             descriptors: Descriptors::open_again(rank, &saved.files, &mut remarks)?,
             directory: Directory::open(&saved.directory)?,
             reported: Vec::new(),
             remarks,
         })
+    }
+
+    /// The rank has ended: it has no memory and no files any more. The files that it wrote are still cut back.
+    pub fn end(&mut self) {
+        self.areas = Areas::default();
+        self.descriptors.close_all();
     }
 
     /// Does system call `number`. `thread_pointer`: the rank's.
