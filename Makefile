@@ -16,13 +16,17 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 GLIBC := 2.28
 MDBOOK_VERSION := 0.5.4
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+# The MPI libraries for ranks in slots: their compiler, and the folder of its objects.
+RANKS_CC ?= $(CC)
+RANKS_OBJECTS ?= target/ranks-objects
+RANKS = $(MAKE) --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ranks' OBJECTS='$(RANKS_OBJECTS)' CC='$(RANKS_CC)'
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check environments test-cephfs bench guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
-	@echo "make build                    the library and the command, in $(BUILT)"
+	@echo "make build                    the libraries and the command, in $(BUILT)"
 	@echo "make demo                     a parallel job loses a node, and comes back from the memory of another"
 	@echo "make test                     the tests that decide whether a change lands, within 12 minutes on two cores"
 	@echo "make test NAME=holds::        the tests in Rust with that in their names"
@@ -85,6 +89,7 @@ check-cephfs:
 build: check-rust
 	cargo build --profile=$(BUILD_PROFILE) --locked
 	@ln -sf libmainstay.so $(BUILT)/$(SONAME)
+	@$(RANKS)
 
 stage: build
 	@rm -rf target/wheel-prefix
@@ -143,14 +148,24 @@ install: override PREFIX := $(abspath $(PREFIX))
 install: $(if $(shell command -v cargo 2>/dev/null),build)
 	@test -e $(BUILT)/libmainstay.so || { sh tools/check.sh rust c; exit 1; }
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig' \
-		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
+		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran' '$(SHARE)/mainstay/ranks' \
+		'$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich' '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard' \
+		'$(DESTDIR)$(PREFIX)/include/mainstay/ranks/functions' '$(DESTDIR)$(PREFIX)/include/mainstay/ranks/standard'
 	install -m 755 $(BUILT)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
 		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
 		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
+		capi/include/mainstay_ranks.h \
 		'$(DESTDIR)$(PREFIX)/include/'
 	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_c.inc capi/fortran/mainstay_reader.f90 \
 		capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
+	for folder in . functions standard; do \
+		install -m 644 $(BUILT)/ranks/include/$$folder/*.h '$(DESTDIR)$(PREFIX)/include/mainstay/ranks/'$$folder || exit; done
+	install -m 644 $(BUILT)/ranks/share/* '$(SHARE)/mainstay/ranks/'
+	install -m 755 $(BUILT)/ranks/mpich/*.so.12 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich/'
+	install -m 755 $(BUILT)/ranks/standard/*.so.1 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard/'
+	ln -sf libmpi.so.12 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich/libmpi.so'
+	ln -sf libmpi_abi.so.1 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard/libmpi_abi.so'
 	install -m 755 $(BUILT)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'

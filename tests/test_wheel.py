@@ -28,7 +28,17 @@ pytestmark = pytest.mark.campaign  # it makes environments of its own
 RANKS = 2
 GLIBC = (2, 28)
 BUILD_LIMIT_S = 6 * LIMIT_S  # pip compiles all of Mainstay
-CRATES = ["Cargo.toml", "Cargo.lock", "format/src", "engine/src", "objects/src", "capi", "cli/src", "python"]
+CRATES = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "format/src",
+    "engine/src",
+    "objects/src",
+    "ranks/src",
+    "capi",
+    "cli/src",
+    "python",
+]
 # In glibc itself since 2.33. Before, each program had its own copy, from libc_nonshared.a.
 ONCE_LINKED_IN = {f"{name}{bits}" for name in ("stat", "fstat", "lstat", "fstatat") for bits in ("", "64")}
 PROGRAM = """

@@ -27,16 +27,21 @@ def needed(file):
 
 
 def excess(wheel):
-    """The libraries that the wheel needs but that some machine promised by its name lacks, as lines; and the number of
-    files examined."""
+    """The libraries that the wheel needs and does not contain, but that some machine promised by its name lacks, as
+    lines; and the number of files examined."""
     lines, files, glibc = [], 0, promised(wheel)
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
+        own = {Path(name).name for name in archive.namelist()}
         for name in archive.namelist():
             if archive.read(name)[:4] != b"\x7fELF":
                 continue
             files += 1
             libraries, newest = needed(archive.extract(name, folder))
-            lines += [f"{name} needs {library}" for library in libraries if not SYSTEM.fullmatch(library)]
+            lines += [
+                f"{name} needs {library}"
+                for library in libraries
+                if library not in own and not SYSTEM.fullmatch(library)
+            ]
             if glibc and newest > glibc:
                 lines.append(f"{name} needs glibc {'.'.join(map(str, newest))}")
     return lines, files

@@ -13,5 +13,10 @@ cd target/wheel/data/lib
 cp -L "$soname" library
 rm -f libmainstay.so* libmainstay.a
 mv library "$soname"
-# The linker reads this file in place of a link.
+# The linker reads such a file in place of a link.
 echo "INPUT($soname)" >libmainstay.so
+for link in mainstay/ranks/*/libmpi*.so; do
+	real=$(readlink "$link")
+	rm "$link"
+	echo "INPUT($real)" >"$link"
+done

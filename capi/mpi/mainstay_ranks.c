@@ -163,6 +163,8 @@ int main(int count, char **arguments) {
   if (!space || !library || at + 1 >= count) return usage("an option or the program is missing");
   status = mainstay_ranks_reserve();
   if (status != MAINSTAY_OK) return failed("starting", status);
+  /* Open MPI's PMIx maps a segment where its launcher has free addresses, which may be those of slots. Not with this. */
+  setenv("PMIX_MCA_gds", "hash", 0);
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS) return 1;
   status = mainstay_open_mpi(MPI_COMM_WORLD, space, NULL, &session);
   if (status == MAINSTAY_NOT_NEEDED) return mainstay_mpi_finalize(0);

@@ -1,6 +1,6 @@
 //! The command `mainstay`: looks at spaces, tidies them up, and runs jobs that restart after a failure.
 //!
-//! Each folder is one purpose of the user, as in `arguments`: `look`, `take`, `tend`, `room`, `run`, `setup`. `document`
+//! Each folder is one purpose of the user, as in `arguments`: `look`, `take`, `tend`, `room`, `run`, `ranks`, `setup`. `document`
 //! is the output of `--json`, `text` the output for people, and `space` the code that the commands on a space share.
 
 mod arguments;
@@ -11,6 +11,7 @@ mod given;
 mod look;
 mod output;
 mod progress;
+mod ranks;
 mod replaced;
 mod room;
 mod run;
@@ -95,6 +96,10 @@ fn main() -> ExitCode {
         Command::Trace(wanted) => return look::trace(&wanted).unwrap_or_else(ended_early),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),
         Command::Evacuate(wanted) => tend::evacuate(&wanted),
+        Command::Mpicc(wanted) => return ranks::mpicc(&wanted).unwrap_or_else(ended_early),
+        Command::Mpicxx(wanted) => return ranks::mpicxx(&wanted).unwrap_or_else(ended_early),
+        Command::Mpifort(wanted) => return ranks::mpifort(&wanted).unwrap_or_else(ended_early),
+        Command::HostRanks(wanted) => return ranks::host_ranks(&wanted).unwrap_or_else(ended_early),
         Command::Config(wanted) => setup::config(&wanted),
         Command::Completions(wanted) => setup::completions(&wanted),
         Command::Man(wanted) => setup::man(&wanted),

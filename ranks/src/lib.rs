@@ -13,8 +13,10 @@ mod error;
 mod files;
 mod gate;
 mod host;
+mod inspect;
 mod memory;
 mod message;
+mod refusal;
 mod save;
 mod slot;
 mod system;
@@ -22,4 +24,5 @@ mod x86_64;
 
 pub use error::{Error, Result};
 pub use host::{Ended, Options, Reserved, run};
+pub use inspect::{Abi, Inspected, inspect};
 pub use message::{Alone, Wire};

@@ -4,6 +4,7 @@ mod advise;
 mod groups;
 mod look;
 mod oracle;
+mod ranks;
 mod rehearse;
 mod reserve;
 mod run;
@@ -16,6 +17,7 @@ pub use advise::*;
 pub use groups::command;
 pub use look::*;
 pub use oracle::*;
+pub use ranks::*;
 pub use rehearse::*;
 pub use reserve::*;
 pub use run::*;
@@ -82,6 +84,11 @@ pub enum Command {
     Checkpoint(Checkpoint),
     Evacuate(Evacuate),
     Advise(Advise),
+    Mpicc(Mpicc),
+    Mpicxx(Mpicxx),
+    Mpifort(Mpifort),
+    #[command(hide = true)]
+    HostRanks(HostRanks),
     Reserve(Reserve),
     Grow(Grow),
     Trace(Trace),

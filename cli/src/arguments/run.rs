@@ -21,7 +21,11 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 /// With --in-job the job itself goes on when ranks fail, without a restart, and lost data comes back from memory. This
 /// needs a program that calls mainstay_recover, and an MPI that supports it (Open MPI 5.0 or later). A failure that the
 /// job cannot recover from ends it, and `run` restarts it as usual.
-#[derive(Debug, Args)]
+///
+/// With --virtual, any MPI program runs unchanged, and is saved as a whole. A process of the launcher holds several
+/// ranks of the program, so each start may have another number of processes. A program without a launcher has one
+/// process. Compile the program with `mainstay mpicc`, or use one that was built for MPICH.
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml
@@ -30,6 +34,7 @@ Examples:
   mainstay run --hosts n1:32,n2:32 --spares n3:32 -- mpiexec -n 64 ./simulation input.toml
   mainstay run --nodes-from slurm --ranks 64 -- srun ./simulation input.toml
   mainstay run --in-job --spares 2 -- mpiexec -n 64 ./simulation input.toml
+  mainstay run --virtual 16 --every 5m --space /scratch/me/heat -- mpiexec -n 4 ./heat
 
 Exit codes:
   0    the job is done
@@ -104,6 +109,13 @@ pub struct Run {
     /// a rank counts
     #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]
     pub heartbeat: Option<Duration>,
+    /// Run an MPI program that does not know Mainstay, as N ranks on the processes of the launcher. Needs --space, the
+    /// space that the ranks are saved to. Default: as many ranks as processes
+    #[arg(long = "virtual", value_name = "N", num_args = 0..=1, default_missing_value = "0", requires = "spaces")]
+    pub virtual_ranks: Option<u32>,
+    /// With --virtual: save the ranks after this time ("5m"), as the setting every_seconds
+    #[arg(long, value_name = "TIME", requires = "virtual_ranks", value_parser = super::time)]
+    pub every: Option<Duration>,
     /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,

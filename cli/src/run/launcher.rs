@@ -43,16 +43,7 @@ pub struct Words {
 impl Launcher {
     /// Parses the `command`; `placed`: the side that places its ranks.
     pub fn find(command: &[OsString], placed: Placed) -> Result<Launcher, Failure> {
-        let found = command.iter().enumerate().find_map(|(at, word)| {
-            let name = Path::new(word).file_name()?.to_str()?;
-            match name {
-                "srun" => Some((at + 1, Some(Kind::Srun))),
-                "prterun" | "orterun" => Some((at + 1, Some(Kind::OpenMpi))),
-                _ if name.starts_with("mpiexec") || name.starts_with("mpirun") => Some((at + 1, None)),
-                _ => None,
-            }
-        });
-        let Some((end, kind)) = found else {
+        let Some((end, kind)) = end_of_head(command) else {
             let known = "mpiexec, mpirun, prterun or srun";
             return Err(Failure::usage(match placed {
                 Placed::ByUs => format!("the command names no launcher that accepts nodes: {known}"),
@@ -60,7 +51,7 @@ impl Launcher {
             }));
         };
         let (kind, version) = kind.map_or_else(|| which_mpi(&command[end - 1]), |kind| Ok((kind, None)))?;
-        let (tail, ranks) = without_ranks(kind, &command[end..], placed)?;
+        let Tail { words: tail, ranks, .. } = without_ranks(kind, &command[end..], placed)?;
         Ok(Launcher { kind, head: command[..end].to_vec(), tail, ranks, version, in_job: None })
     }
 
@@ -155,6 +146,40 @@ impl Launcher {
     }
 }
 
+/// The place after the launcher's name in the command, and its kind if the name tells it.
+fn end_of_head(command: &[OsString]) -> Option<(usize, Option<Kind>)> {
+    command.iter().enumerate().find_map(|(at, word)| {
+        let name = Path::new(word).file_name()?.to_str()?;
+        match name {
+            "srun" => Some((at + 1, Some(Kind::Srun))),
+            "prterun" | "orterun" => Some((at + 1, Some(Kind::OpenMpi))),
+            _ if name.starts_with("mpiexec") || name.starts_with("mpirun") => Some((at + 1, None)),
+            _ => None,
+        }
+    })
+}
+
+/// The parts of a command that starts processes of one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The place of the launcher's name.
+    pub launcher: usize,
+    /// The place of the program. It is the length of the command if that names none.
+    pub program: usize,
+    /// The number of processes, if the launcher's options give it.
+    pub processes: Option<u32>,
+}
+
+/// The parts of the command; `None` if it names no known launcher.
+pub fn parts(command: &[OsString]) -> Result<Option<Parts>, Failure> {
+    let Some((end, kind)) = end_of_head(command) else { return Ok(None) };
+    let kind = kind.map_or_else(|| which_mpi(&command[end - 1]).map(|(kind, _)| kind), Ok)?;
+    let found = without_ranks(kind, &command[end..], Placed::ByCommand)?;
+    let separator = command.get(end + found.program).is_some_and(|word| word == "--");
+    let program = end + found.program + usize::from(separator);
+    Ok(Some(Parts { launcher: end - 1, program, processes: found.ranks }))
+}
+
 /// Options of Open MPI 5 and 4 for more ranks than slots, or cores: ranks are bound to no core, and yield while they
 /// wait.
 const CROWDED: [(&str, &str); 5] = [
@@ -187,8 +212,18 @@ fn attached(kind: Kind, word: &str) -> Option<(&str, Option<&str>)> {
     Some((option, Some(value)))
 }
 
-/// The words after the launcher's name without the number of ranks, and that number, if its options give it.
-fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<OsString>, Option<u32>), Failure> {
+/// The words after the launcher's name.
+#[derive(Debug, PartialEq, Eq)]
+struct Tail {
+    /// All but the number of ranks.
+    words: Vec<OsString>,
+    /// The number of ranks, if the options give it.
+    ranks: Option<u32>,
+    /// The number of given words before the program, or before the `--` in front of it.
+    program: usize,
+}
+
+fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<Tail, Failure> {
     if words.iter().any(|word| word == ":") {
         return Err(Failure::usage(match placed {
             Placed::ByUs => {
@@ -228,7 +263,7 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
         at += taken;
     }
     kept.extend(words.get(at..).unwrap_or(&[]).iter().cloned());
-    Ok((kept, ranks))
+    Ok(Tail { words: kept, ranks, program: at.min(words.len()) })
 }
 
 #[cfg(test)]
@@ -328,7 +363,10 @@ mod tests {
 
     #[test]
     fn the_number_of_ranks_is_that_of_the_launcher_alone() {
-        let found = |kind, text: &str| without_ranks(kind, &split(text), Placed::ByUs).unwrap();
+        let found = |kind, text: &str| {
+            let tail = without_ranks(kind, &split(text), Placed::ByUs).unwrap();
+            (tail.words, tail.ranks)
+        };
         assert_eq!(found(Kind::Mpich, "-launcher ssh -n 3 ./a -n 5"), (split("-launcher ssh ./a -n 5"), Some(3)));
         assert_eq!(found(Kind::Mpich, "-genv X 1 ./a -n 5"), (split("-genv X 1 ./a -n 5"), None));
         assert_eq!(found(Kind::OpenMpi, "--oversubscribe ./a -np 5"), (split("--oversubscribe ./a -np 5"), None));
@@ -347,6 +385,22 @@ mod tests {
             let command = format!("{option} ./a -n 5");
             assert_eq!(found(kind, &command), (split(&command), None));
         }
+    }
+
+    #[test]
+    fn the_program_comes_after_the_options_of_the_launcher() {
+        let found = |text: &str| {
+            let command = split(text);
+            let parts = parts(&command).unwrap().unwrap();
+            (command.get(parts.program).map(|word| word.to_str().unwrap().to_owned()), parts.processes)
+        };
+        let heat = Some("./heat".to_owned());
+        assert_eq!(found("env A=b prterun -n 4 --bind-to core ./heat -n 5"), (heat.clone(), Some(4)));
+        assert_eq!(found("prterun -x A=1 --mca btl self,tcp ./heat a"), (heat.clone(), None));
+        assert_eq!(found("srun -n2 -- ./heat"), (heat.clone(), Some(2)));
+        assert_eq!(found("srun -lp batch -n 4 ./heat"), (heat, Some(4)));
+        assert_eq!(found("prterun -n 4"), (None, Some(4)));
+        assert_eq!(parts(&split("./heat -n 4")).unwrap(), None);
     }
 
     #[test]

@@ -13,10 +13,10 @@ mod killed;
 mod kills;
 mod kind;
 mod last;
-mod launcher;
+pub mod launcher;
 mod nodes;
 mod outcome;
-mod outside;
+pub mod outside;
 mod placing;
 mod random;
 mod rehearse;
@@ -31,6 +31,7 @@ mod watch;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
+    ranks,
     space::completing,
     text::count,
 };
@@ -82,6 +83,15 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
 
 /// Runs the job and reports the result; returns the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
+    if let Some(ranks) = wanted.virtual_ranks {
+        let ranks::Hosted { command, found } = ranks::hosted(wanted, ranks)?;
+        ranks::tell_what_was_found(&found);
+        return follow(&arguments::Run { command, ..wanted.clone() });
+    }
+    follow(wanted)
+}
+
+fn follow(wanted: &arguments::Run) -> Result<u8, Failure> {
     let report = Report::new().map_err(|e| Failure {
         exit: Exit::System,
         message: format!("making the file for the job's reports failed: {e}"),
@@ -186,6 +196,13 @@ fn start_until_done(
             }
         };
         code = job::code(status);
+        if told.refused {
+            return Ok(Exit::Usage as u8);
+        }
+        if code != 0 && wanted.virtual_ranks.is_some() && told.is_known() && told.left_open().is_none() {
+            say(&format!("all ranks have ended; the exit status of the program is {code}"));
+            return Ok(code);
+        }
         let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);
         // A space that was lost in the midst of a recovery is still open, or failed after it.
         for space in told.untold.iter().filter(|_| code == 0 && told.left_open().is_none()) {

@@ -37,6 +37,8 @@ pub struct Reported {
     pub checkpoints: BTreeMap<PathBuf, BTreeMap<Key, u64>>,
     /// For each space, the restores and their times.
     pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
+    /// The ranks of the job cannot run in slots.
+    pub refused: bool,
     /// For each space, the revision of a rehearsed job's end.
     pub ends: BTreeMap<PathBuf, u64>,
     /// The spaces that the job uses, even if it has not opened them yet.
@@ -117,6 +119,7 @@ impl Reported {
             let what = str::from_utf8(what).unwrap_or("?");
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
+                ["refused"] => told.refused = true,
                 ["opened"] if told.open.insert(path.clone(), true) == Some(true) => {
                     told.untold.insert(path);
                 }

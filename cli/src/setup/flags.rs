@@ -55,7 +55,7 @@ fn prefix() -> Result<PathBuf, Failure> {
 }
 
 /// One word for a shell.
-fn quoted(option: &[u8], path: &Path) -> Vec<u8> {
+pub fn quoted(option: &[u8], path: &Path) -> Vec<u8> {
     let word = [option, path.as_os_str().as_bytes()].concat();
     if word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte)) {
         return word;

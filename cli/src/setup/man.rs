@@ -28,7 +28,7 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let name = command.get_display_name().unwrap_or(command.get_name());
     fs::write(directory.join(format!("{name}.1")), page(command)?)?;
-    command.get_subcommands().try_for_each(|below| write(below, directory))
+    command.get_subcommands().filter(|below| !below.is_hide_set()).try_for_each(|below| write(below, directory))
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {

@@ -7,4 +7,5 @@ mod man;
 
 pub use completions::completions;
 pub use config::config;
+pub use flags::quoted;
 pub use man::man;

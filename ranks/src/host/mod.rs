@@ -11,7 +11,7 @@ mod turns;
 pub(crate) use rank::{Rank, SavedPair, State, saved_pair};
 
 use crate::{
-    Error, Result, Wire, gate,
+    Error, Result, Wire, gate, refusal,
     slot::{Library, Program, Slots},
     x86_64,
 };
@@ -58,6 +58,13 @@ impl Reserved {
 /// Collective: every process of the session calls it. The thread that calls it runs ranks, and is good for nothing else
 /// afterwards but to close the session and end. The slots are reserved.
 pub fn run(session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
-    let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
-    job::Job::begin(session, wire, program, options.ranks)?.run()
+    let run = || {
+        let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
+        job::Job::begin(session, wire, program, options.ranks)?.run()
+    };
+    run().inspect_err(|error| {
+        if let Error::Refused(_) = error {
+            refusal::tell();
+        }
+    })
 }

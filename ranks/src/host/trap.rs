@@ -9,7 +9,7 @@ use crate::{
     system::{Outcome, System},
     x86_64::{Context, InRank, catch_system_calls, run_rank},
 };
-use std::{ffi::c_int, io::Write, ptr};
+use std::{ffi::c_int, io::Write, ptr, sync::Once, thread};
 
 /// Which rank runs. The handler of traps finds its system here.
 struct Running {
@@ -108,8 +108,17 @@ pub(super) fn end_by(signal: c_int) -> ! {
     }
 }
 
-/// Keeps signals away from this thread: a handler of the host must not run with a rank's thread pointer.
+/// Keeps signals away from this thread: a handler of the host must not run with a rank's thread pointer. Another thread
+/// takes them.
 pub(super) fn block_signals() {
+    static TAKES_SIGNALS: Once = Once::new();
+    TAKES_SIGNALS.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                thread::park();
+            }
+        });
+    });
     // SAFETY: changes the mask of this thread only. Faults and trapped system calls stay open.
     unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();

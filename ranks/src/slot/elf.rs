@@ -28,6 +28,8 @@ pub(crate) enum Needs {
     Mpich,
     /// `libmpi_abi.so`: the ABI of the standard, MPI 5.
     Standard,
+    /// `libmpi.so.40`: Open MPI, whose ABI Mainstay has not.
+    OpenMpi,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +135,7 @@ impl Executable {
             match name {
                 b"libmpi.so.12" | b"libmpifort.so.12" | b"libmpicxx.so.12" => self.needs = Needs::Mpich,
                 name if name.starts_with(b"libmpi_abi.so") => self.needs = Needs::Standard,
+                name if name.starts_with(b"libmpi") && name.ends_with(b".so.40") => self.needs = Needs::OpenMpi,
                 _ => {}
             }
         }

@@ -44,6 +44,10 @@ impl Program {
         let open = |path: &Path| File::open(path).map_err(|error| Error::system(path.display(), error));
         let file = open(&path)?;
         let executable = Executable::read(&file, &path)?;
+        if executable.needs == Needs::OpenMpi {
+            let why = "it was built for Open MPI; compile it with mainstay mpicc, mpicxx or mpifort";
+            return Err(Error::Refused(format!("{}: {why}", path.display())));
+        }
         let loader_path = PathBuf::from(OsString::from_vec(executable.must_be_dynamic(&path)?.to_vec()));
         let loader_file = open(&loader_path)?;
         let loader = Executable::read(&loader_file, &loader_path)?;

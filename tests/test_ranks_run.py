@@ -1,0 +1,260 @@
+"""`mainstay run --virtual`: MPI programs in C, C++ and Fortran that know nothing of Mainstay are compiled by its wrappers,
+killed, and go on with other numbers of processes."""
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import library
+import pytest
+from command import MAINSTAY, mainstay
+from limits import LIMIT_S
+from mpi import ROOT, processes
+from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
+from supervised import Run, run
+
+RANKS, STEPS, HOLD = 4, 300, 100
+COMPILERS = {"c": ("mpicc", SOURCES), "cpp": ("mpicxx", CXX_SOURCES), "f90": ("mpifort", FORTRAN_SOURCES)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache():
+    """Modules and host programs are compiled once for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(ROOT / "target" / "tests" / "cache"))
+        yield
+
+
+@pytest.fixture(params=COMPILERS)
+def program(request, mpi):
+    return build(request.param, mpi)
+
+
+def build(language, mpi):
+    wrapper, folder = COMPILERS[language]
+    source, made = folder / f"slots.{language}", place(mpi, f"slots-{language}")
+    words = [MAINSTAY, wrapper, "-O2", "-Wall", *([f"-J{made.parent}"] if language == "f90" else []), source]
+    return library.once(made, words, [source], lambda made: library.run([*words, "-o", made])) or made
+
+
+def on(processes, command, mpi):
+    """The words that run the command on a number of processes, or without a launcher."""
+    variables = (f"{name}={value}" for name, value in mpi.variables)
+    return ["env", *variables, *mpi.mpiexec(processes, command)] if processes else command
+
+
+def virtual(space, *more, ranks=RANKS):
+    return "--restarts", 0, "--virtual", ranks, "--space", space, *more, "--"
+
+
+def result(output):
+    """The line with the program's result, or None."""
+    found = re.search(r"^sum .* ranks$", output, re.M)
+    return found and found[0]
+
+
+def compiled(command, folder):
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
+    return done.returncode, done.stdout, done.stderr
+
+
+def hosts(pid):
+    """The processes below `pid` that hold ranks."""
+    found, above = [], [pid]
+    while above:
+        above = [child for child, parent in processes() if parent in above]
+        found += [pid for pid in above if "host-ranks" in called(pid)[1:2] or called(pid)[0].endswith("mainstay-ranks")]
+    return found
+
+
+def called(pid):
+    try:
+        return Path("/proc", str(pid), "cmdline").read_text().split("\0")
+    except OSError:
+        return [""]
+
+
+def kill_held(space, command, scratch, go, killed=1):
+    """Runs it until it holds, saves it there, and kills it."""
+    go.unlink(missing_ok=True)
+    with Run(*virtual(space), *command, cwd=scratch) as running:
+        running.until("^hold$")
+        saved = subprocess.run([MAINSTAY, "checkpoint", space], capture_output=True, text=True, timeout=LIMIT_S)
+        assert saved.returncode == 0, saved
+        found = hosts(running.process.pid)
+        assert len(found) == killed
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        status, output = running.end()
+    assert status not in (0, 75) and not result(output), output
+
+
+def test_a_killed_job_goes_on_with_another_number_of_processes(program, mpi, scratch):
+    go, space = scratch / "go", scratch / "space"
+    words = [program, STEPS, HOLD, go]
+    go.touch()
+    status, undisturbed = run(*virtual(scratch / "calm"), *words, cwd=scratch)
+    assert status == 0, undisturbed
+    kill_held(space, on(2, words, mpi), scratch, go, killed=2)
+    go.touch()
+    status, output = run(*virtual(space), *on(3, words, mpi), cwd=scratch)
+    assert status == 0 and result(output) == result(undisturbed), output
+    assert "hold" not in output  # the job was beyond it
+    # The job has ended: the next start is a new one.
+    status, output = run(*virtual(space), *words, cwd=scratch)
+    assert status == 0 and "hold" in output and result(output) == result(undisturbed), output
+
+
+def test_a_job_without_a_launcher_goes_on_under_one(mpi, scratch):
+    go, space = scratch / "go", scratch / "space"
+    words = [build("c", mpi), STEPS, HOLD, go]
+    kill_held(space, words, scratch, go)
+    go.touch()
+    # Without a number, it is that of the revision.
+    status, output = run("--virtual", "--space", space, "--", *on(2, words, mpi), cwd=scratch)
+    assert status == 0 and (result(output) or "").endswith(f"of {RANKS} ranks"), output
+
+
+def test_a_job_is_started_again_and_saves_by_time(mpi, scratch):
+    go, space = scratch / "go", scratch / "space"
+    words = on(2, [build("c", mpi), STEPS, HOLD, go], mpi)
+    with Run("--virtual", RANKS, "--every", "50ms", "--space", space, "--", *words, cwd=scratch) as running:
+        running.until("^hold$")
+        first = newest(space)
+        while (now := newest(space)) <= first + 1:  # it saves while it holds
+            pass
+        os.kill(hosts(running.process.pid)[0], signal.SIGKILL)
+        number = int(running.until(r"mainstay: going on from revision (\d+)")[1])
+        go.touch()
+        status, output = running.end()
+    assert status == 0 and number >= now and result(output), output
+
+
+def newest(space):
+    listed = mainstay("ls", space)["revisions"]
+    return max((one["revision"] for one in listed if one["state"] in ("newest", "complete")), default=0)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_sigterm_saves_and_ends_the_job(mpi, scratch, processes):
+    go, space = scratch / "go", scratch / "space"
+    words = on(processes, [build("c", mpi), STEPS, HOLD, go], mpi)
+    with Run(*virtual(space), *words, cwd=scratch) as running:
+        running.until("^hold$")
+        running.signal(signal.SIGTERM)
+        status, output = running.end()
+    assert status == 75 and "is complete" in output, output
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("code, status", [("3", 3), ("a7", 7)], ids=["returns", "aborts"])
+def test_the_exit_code_is_that_of_the_program(mpi, scratch, processes, code, status):
+    go = scratch / "go"
+    go.touch()
+    words = on(processes, [build("c", mpi), 10, 5, go, code], mpi)
+    told = run(*virtual(scratch / "space"), *words, cwd=scratch)
+    assert told[0] == status and result(told[1]), told[1]
+    assert ("exit status of the program is 3" in told[1]) == (status == 3), told[1]
+
+
+def test_what_was_found_is_told_before_the_start(mpi, scratch):
+    go = scratch / "go"
+    go.touch()
+    program = build("c", mpi)
+    status, output = run(*virtual(scratch / "space", "--dry-run"), *on(2, [program], mpi), cwd=scratch)
+    assert status == 0 and f"{program}: built for MPICH's ABI; 4 ranks in slots of 64 GiB" in output, output
+    assert re.search(r"start 1: .*/mainstay-ranks --virtual 4 --space ", output), output
+    # As many ranks as processes.
+    status, output = run("--virtual", "--dry-run", "--space", "space", "--", *on(3, [program], mpi), cwd=scratch)
+    assert status == 0 and "3 ranks in slots" in output and "--virtual" not in output, output
+
+
+# The flags of cc for a program that does not suit, and the message.
+REFUSED = {
+    "fixed": (["-no-pie"], "it has a fixed address; link it with -pie"),
+    "static": (["-static-pie"], "it is linked statically"),
+    "other": (["-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-o", "libmpi.so.40"], None),
+    "ompi": (
+        ["-fPIE", "-pie", "-Wl,--no-as-needed", "libmpi.so.40"],
+        "it was built for Open MPI; compile it with mainstay mpicc",
+    ),
+}
+
+
+def test_a_program_that_does_not_suit_is_refused_before_the_start(mpi, scratch):
+    (scratch / "main.c").write_text("int main(void) { return 0; }\n")
+    for name, (flags, why) in REFUSED.items():
+        status, _, errors = compiled(["cc", "main.c", "-o", name, *flags], scratch)
+        assert status == 0, errors
+        if why:
+            refused(scratch, mpi, f"./{name}", f"/{name}: {why}")
+    (scratch / "script").write_text("#!/bin/sh\n")
+    refused(scratch, mpi, "./script", "it is a script; name its interpreter")
+    refused(scratch, mpi, "./missing", "./missing: no such program")
+    status, output = run("--virtual", 2, "--", "./fixed", cwd=scratch)
+    assert status == 2 and "--space" in output, output
+    status, output = run(*virtual("one", "--space", "two"), "./fixed", cwd=scratch)
+    assert status == 2 and "give --space once" in output, output
+    assert not (scratch / "space").exists()
+
+
+def refused(scratch, mpi, program, why):
+    for processes in (0, 2):
+        status, output = run(*virtual("space"), *on(processes, [program], mpi), cwd=scratch)
+        assert status == 2 and why in output and "start 1" not in output, output
+
+
+def test_a_launcher_without_mpicc_is_told_by_its_message(scratch, monkeypatch):
+    launcher = scratch / "bin" / "mpiexec"
+    launcher.parent.mkdir()
+    launcher.write_text("#!/bin/sh\necho HYDRA\n")
+    launcher.chmod(0o755)
+    (scratch / "main.c").write_text("int main(void) { return 0; }\n")
+    assert compiled(["cc", "-fPIE", "-pie", "main.c", "-o", "main"], scratch)[0] == 0
+    monkeypatch.setenv("PATH", "/nothing")
+    monkeypatch.delenv("MPICC", raising=False)
+    status, output = run(*virtual("space"), launcher, "-n", 2, "./main", cwd=scratch)
+    assert status == 2 and "there is no mpicc beside" in output and "MPICC" in output, output
+
+
+def test_the_wrappers_call_the_users_compiler(scratch, monkeypatch):
+    (scratch / "main.c").write_text("#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n")
+    assert compiled([MAINSTAY, "mpicc", "-Wall", "-Werror", "main.c", "-o", "main"], scratch) == (0, "", "")
+    dynamic = subprocess.check_output(["readelf", "-hd", scratch / "main"], text=True, timeout=LIMIT_S)
+    assert "libmpi.so.12" in dynamic and "PATH" not in dynamic and "Type:" in dynamic and "DYN" in dynamic
+    # An object, and a library.
+    assert compiled([MAINSTAY, "mpicc", "-c", "main.c"], scratch) == (0, "", "") and (scratch / "main.o").exists()
+    assert compiled([MAINSTAY, "mpicc", "-shared", "-fPIC", "main.c", "-o", "main.so"], scratch) == (0, "", "")
+    # The compiler's own answers, and its exit code.
+    for option in "--version", "--help", "-dumpmachine":
+        assert compiled([MAINSTAY, "mpicc", option], scratch)[1] == compiled(["cc", option], scratch)[1]
+    assert compiled([MAINSTAY, "mpicc", "-E", "main.c"], scratch)[1].count("MPI_Init") > 1
+    assert compiled([MAINSTAY, "mpicc", "missing.c"], scratch)[0] == compiled(["cc", "missing.c"], scratch)[0] != 0
+    # The compiler in CC, but not this wrapper, as make passes it on.
+    monkeypatch.setenv("CC", "no-such-compiler -m64")
+    status, _, errors = compiled([MAINSTAY, "mpicc", "main.c"], scratch)
+    assert status == 127 and "no-such-compiler cannot be started" in errors
+    assert compiled([MAINSTAY, "mpicc", "-show"], scratch)[1].startswith("no-such-compiler -m64 -fPIE -I")
+    monkeypatch.setenv("CC", f"{MAINSTAY} mpicc")
+    shown = compiled([MAINSTAY, "mpicc", "-show"], scratch)[1]
+    assert re.fullmatch(r"cc -fPIE -I\S+ -pie -L\S+ -lmpi .*\n", shown), shown
+
+
+def test_modules_of_fortran_are_compiled_once(scratch, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(scratch / "cache"))
+    source = FORTRAN_SOURCES / "slots.f90"
+    compile_it = [MAINSTAY, "mpifort", source, "-o", scratch / "slots"]
+    # Two at once, as make -j starts them.
+    both = [subprocess.Popen(list(map(str, compile_it)), cwd=scratch) for _ in range(2)]
+    assert [one.wait(LIMIT_S) for one in both] == [0, 0]
+    (folder,) = (scratch / "cache" / "mainstay").iterdir()
+    assert {"mpi.mod", "mpi_f08.mod"} <= {path.name for path in folder.iterdir()}
+    made = folder.stat().st_mtime_ns
+    assert compiled([*compile_it, "-c", "-o", scratch / "slots.o"], scratch)[0] == 0
+    assert folder.stat().st_mtime_ns == made
+    # It cannot be written.
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    status, _, errors = compiled(compile_it, scratch)
+    assert status == 4 and "XDG_CACHE_HOME" in errors, errors
