@@ -19,7 +19,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 # The MPI libraries for ranks in slots: their compiler, and the folder of its objects.
 RANKS_CC ?= $(CC)
 RANKS_OBJECTS ?= target/ranks-objects
-RANKS = $(MAKE) --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ranks' OBJECTS='$(RANKS_OBJECTS)' CC='$(RANKS_CC)'
+RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ranks' OBJECTS='$(RANKS_OBJECTS)' CC='$(RANKS_CC)'
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help

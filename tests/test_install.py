@@ -61,6 +61,18 @@ def test_the_readmes_program_runs_as_the_readme_says(installed, scratch, monkeyp
     subprocess.run([installed / "bin" / "mainstay", "ls", "space"], check=True, timeout=LIMIT_S)
 
 
+def test_a_program_that_knows_nothing_of_mainstay_runs_with_an_installation(installed, scratch):
+    command, program = installed / "bin" / "mainstay", scratch / "slots"
+    compile_it([command, "mpicc", SOURCES / "slots.c", "-o", program])
+    words = [*OPENMPI.mpiexec(2, [program, 10, 5, program])]
+    environment = {**OPENMPI.environment(scratch), "XDG_CACHE_HOME": str(scratch / "cache")}
+    done = subprocess.run(
+        [command, "run", "--virtual", "3", "--space", "space", "--", *words],
+        cwd=scratch, env=environment, capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith("of 3 ranks\n"), done
+
+
 def test_nothing_that_is_installed_knows_where_it_was_first(installed):
     files = [path for path in installed.rglob("*") if path.is_file()]
     assert len(files) > 10

@@ -11,7 +11,7 @@ import library
 import pytest
 from command import MAINSTAY, mainstay
 from limits import LIMIT_S
-from mpi import ROOT, processes
+from mpi import ROOT, SURVIVING, processes
 from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
 from supervised import Run, run
 
@@ -107,13 +107,14 @@ def test_a_killed_job_goes_on_with_another_number_of_processes(program, mpi, scr
     assert status == 0 and "hold" in output and result(output) == result(undisturbed), output
 
 
-def test_a_job_without_a_launcher_goes_on_under_one(mpi, scratch):
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_job_without_a_launcher_goes_on(mpi, scratch, processes):
     go, space = scratch / "go", scratch / "space"
     words = [build("c", mpi), STEPS, HOLD, go]
     kill_held(space, words, scratch, go)
     go.touch()
     # Without a number, it is that of the revision.
-    status, output = run("--virtual", "--space", space, "--", *on(2, words, mpi), cwd=scratch)
+    status, output = run("--virtual", "--space", space, "--", *on(processes, words, mpi), cwd=scratch)
     assert status == 0 and (result(output) or "").endswith(f"of {RANKS} ranks"), output
 
 
@@ -135,6 +136,22 @@ def test_a_job_is_started_again_and_saves_by_time(mpi, scratch):
 def newest(space):
     listed = mainstay("ls", space)["revisions"]
     return max((one["revision"] for one in listed if one["state"] in ("newest", "complete")), default=0)
+
+
+def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
+    """Its ranks go on in the other processes."""
+    go, space = scratch / "go", scratch / "space"
+    words = on(3, [build("c", SURVIVING), STEPS, HOLD, go], SURVIVING)
+    in_job = ("--in-job", "--recovery", "shrink", "--balance", "refine:100ms")
+    with Run(*virtual(space, *in_job), *words, cwd=scratch) as running:
+        running.until("^hold$")
+        saved = subprocess.run([MAINSTAY, "checkpoint", space], capture_output=True, text=True, timeout=LIMIT_S)
+        assert saved.returncode == 0, saved
+        os.kill(hosts(running.process.pid)[1], signal.SIGKILL)
+        running.until("mainstay: rank .* failed; the job went on")
+        go.touch()
+        status, output = running.end()
+    assert status == 0 and (result(output) or "").endswith(f"of {RANKS} ranks"), output
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -168,7 +185,7 @@ def test_what_was_found_is_told_before_the_start(mpi, scratch):
     assert re.search(r"start 1: .*/mainstay-ranks --virtual 4 --space ", output), output
     # As many ranks as processes.
     status, output = run("--virtual", "--dry-run", "--space", "space", "--", *on(3, [program], mpi), cwd=scratch)
-    assert status == 0 and "3 ranks in slots" in output and "--virtual" not in output, output
+    assert status == 0 and "a rank for each process in slots" in output and "--virtual" not in output, output
 
 
 # The flags of cc for a program that does not suit, and the message.
@@ -197,7 +214,30 @@ def test_a_program_that_does_not_suit_is_refused_before_the_start(mpi, scratch):
     assert status == 2 and "--space" in output, output
     status, output = run(*virtual("one", "--space", "two"), "./fixed", cwd=scratch)
     assert status == 2 and "give --space once" in output, output
+    for balance in "refine", "refine:5", "best:5m":
+        status, output = run(*virtual("space", f"--balance={balance}"), "./fixed", cwd=scratch)
+        assert status == 2 and "--balance <STRATEGY:TIME>" in output, output
     assert not (scratch / "space").exists()
+
+
+def test_a_thread_is_refused_by_its_message(scratch):
+    source = "#include <pthread.h>\nstatic void *f(void *x) { return x; }\n"
+    source += "int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) ? 9 : 0; }\n"
+    (scratch / "main.c").write_text(source)
+    assert compiled(["cc", "-fPIE", "-pie", "-pthread", "main.c", "-o", "main"], scratch) == (0, "", "")
+    status, output = run("--virtual", "--space", "space", "--", "./main", cwd=scratch)
+    assert status == 9 and "rank 0: it tried to start a thread" in output and "start 2" not in output, output
+
+
+def test_another_job_in_the_space_is_refused(mpi, scratch):
+    """The refusal comes from the host, after the start: it is not started again."""
+    go, words = scratch / "go", [build("c", mpi), STEPS, HOLD, scratch / "go"]
+    kill_held(scratch / "space", words, scratch, go)
+    for processes in (0, 2):
+        more = ("--virtual", RANKS + 1, "--space", scratch / "space", "--")
+        status, output = run(*more, *on(processes, words, mpi), cwd=scratch)
+        assert status == 2 and "go on with --virtual 4, or name another space" in output, output
+        assert "start 2" not in output, output
 
 
 def refused(scratch, mpi, program, why):
@@ -250,7 +290,7 @@ def test_modules_of_fortran_are_compiled_once(scratch, monkeypatch):
     both = [subprocess.Popen(list(map(str, compile_it)), cwd=scratch) for _ in range(2)]
     assert [one.wait(LIMIT_S) for one in both] == [0, 0]
     (folder,) = (scratch / "cache" / "mainstay").iterdir()
-    assert {"mpi.mod", "mpi_f08.mod"} <= {path.name for path in folder.iterdir()}
+    assert {"mpi.mod", "mpi_f08.mod", "libmainstay_modules.a"} <= {path.name for path in folder.iterdir()}
     made = folder.stat().st_mtime_ns
     assert compiled([*compile_it, "-c", "-o", scratch / "slots.o"], scratch)[0] == 0
     assert folder.stat().st_mtime_ns == made

@@ -3,6 +3,7 @@
  * `mainstay run --virtual` compiles this file with your own mpicc and puts the program before yours:
  *
  *   mpiexec -n 4 mainstay-ranks --virtual 16 --space SPACE --library FOLDER -- PROGRAM ARGUMENTS...
+ *   ... --balance refine:300: every 300 s ranks move from busy processes to others
  *
  * Messages between hosts go through MPI, on the session's communicator, with one tag. */
 #include "mainstay_mpi.h"
@@ -132,7 +133,8 @@ static void release(void *context) {
 static int usage(const char *what) {
   fprintf(stderr,
           "mainstay-ranks: %s\n"
-          "usage: mainstay-ranks [--virtual RANKS] --space SPACE --library FOLDER -- PROGRAM [ARGUMENT...]\n",
+          "usage: mainstay-ranks [--virtual RANKS] [--balance STRATEGY:SECONDS] --space SPACE --library FOLDER -- "
+          "PROGRAM [ARGUMENT...]\n",
           what);
   return 2;
 }
@@ -143,7 +145,7 @@ static int failed(const char *doing, mainstay_status status) {
 }
 
 int main(int count, char **arguments) {
-  const char *space = NULL, *library = NULL;
+  const char *space = NULL, *library = NULL, *balance = NULL;
   unsigned long ranks = 0;
   int at = 1, code = 0, aborted = 0, threads;
   mainstay_session *session = NULL;
@@ -155,6 +157,8 @@ int main(int count, char **arguments) {
       ranks = strtoul(arguments[at + 1], NULL, 10);
     else if (!strcmp(arguments[at], "--space"))
       space = arguments[at + 1];
+    else if (!strcmp(arguments[at], "--balance"))
+      balance = arguments[at + 1];
     else if (!strcmp(arguments[at], "--library"))
       library = arguments[at + 1];
     else
@@ -184,7 +188,7 @@ int main(int count, char **arguments) {
   wire.receive = receive_one;
   wire.sum = sum_words;
   wire.release = release;
-  status = mainstay_ranks_run(session, &wire, (uint32_t)ranks, library, (const char *const *)&arguments[at + 1], &code,
+  status = mainstay_ranks_run(session, &wire, (uint32_t)ranks, balance, library, (const char *const *)&arguments[at + 1], &code,
                               &aborted);
   if (status != MAINSTAY_OK) {
     failed("running", status);

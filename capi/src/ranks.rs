@@ -125,13 +125,14 @@ pub extern "C" fn mainstay_ranks_reserve() -> Status {
 }
 
 /// Runs the program `arguments[0]` in slots, from the newest revision of the session's space, or from its beginning,
-/// until it ends. `ranks`: their number; 0: as many as processes. `library`: the folder of the MPI library for ranks.
+/// until it ends. `ranks`: their number; 0: as many as processes. `balance`: STRATEGY:SECONDS, how and how often ranks
+/// move for an even load; NULL: never. `library`: the folder of the MPI library for ranks.
 /// `arguments` ends with NULL. `*code` becomes the exit code, and `*aborted` 1 if a rank has ended the job while others
 /// run: then end the processes with MPI_Abort. The call takes over the table. Afterwards close the session and end.
 /// Collective.
 ///
 /// # Safety
-/// `session` is open; the table is filled in; `library` and the arguments are strings; `code` and `aborted` point to
+/// `session` is open; the table is filled in; `balance`, `library` and the arguments are strings; `code` and `aborted` point to
 /// room for them.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
@@ -139,6 +140,7 @@ pub unsafe extern "C" fn mainstay_ranks_run(
     session: *mut Session,
     wire: *const RanksWire,
     ranks: u32,
+    balance: *const c_char,
     library: *const c_char,
     arguments: *const *const c_char,
     code: *mut c_int,
@@ -157,6 +159,7 @@ pub unsafe extern "C" fn mainstay_ranks_run(
         let (engine, options) = unsafe {
             let options = Options {
                 ranks: ranks as usize,
+                balance: text(balance).map(|text| text.to_string_lossy().parse()).transpose().map_err(as_argument)?,
                 library: text(library).ok_or_else(|| null("library"))?.into(),
                 program: all(arguments),
             };

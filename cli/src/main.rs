@@ -10,6 +10,7 @@ mod exit;
 mod given;
 mod look;
 mod output;
+mod outside;
 mod progress;
 mod ranks;
 mod replaced;

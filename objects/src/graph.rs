@@ -24,7 +24,7 @@ const SLACK: u64 = 20;
 
 /// The new rank of each of the objects. `sent`: sender, receiver, and number of bytes; `open`: the ranks that may have
 /// any, at least one. Without messages, or with few objects, loads alone decide.
-pub(crate) fn place(objects: &[Weighed], sent: &[(usize, usize, u64)], open: &[bool]) -> Result<Vec<usize>> {
+pub fn place(objects: &[Weighed], sent: &[(usize, usize, u64)], open: &[bool]) -> Result<Vec<usize>> {
     let mut between: BTreeMap<(usize, usize), u128> = BTreeMap::new();
     for (from, to, bytes) in sent.iter().filter(|(from, to, bytes)| from != to && *bytes > 0) {
         for pair in [(*from, *to), (*to, *from)] {

@@ -13,7 +13,7 @@ pub mod balance;
 mod checkpoint;
 mod deliver;
 mod exact;
-mod graph;
+pub mod graph;
 pub mod holders;
 mod index;
 mod kind;

@@ -8,7 +8,7 @@ fn main() {
     let space = arguments.next().expect("a space");
     let ranks = arguments.next().and_then(|n| n.to_str()?.parse().ok()).expect("a number of ranks");
     let library = arguments.next().expect("the library").into();
-    let options = Options { ranks, library, program: arguments.collect() };
+    let options = Options { ranks, balance: None, library, program: arguments.collect() };
     let _ = Reserved::new().unwrap_or_else(|e| {
         eprintln!("{e}");
         exit(2)

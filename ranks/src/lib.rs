@@ -23,6 +23,6 @@ mod system;
 mod x86_64;
 
 pub use error::{Error, Result};
-pub use host::{Ended, Options, Reserved, run};
+pub use host::{Balance, Ended, Options, Reserved, run};
 pub use inspect::{Abi, Inspected, inspect};
 pub use message::{Alone, Wire};

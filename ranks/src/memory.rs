@@ -7,9 +7,13 @@
 use crate::slot::Slot;
 use std::{
     ffi::{c_int, c_void},
+    fs::File,
     io, mem,
     ops::Range,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     ptr,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -54,9 +58,35 @@ pub(crate) fn map(
     checked(if at == libc::MAP_FAILED { -1 } else { 0 })
 }
 
+/// Puts a copy of a file's bytes at addresses of a slot, for memory that the rank may write.
+pub(crate) fn map_copy(
+    slot: Slot,
+    range: &Range<usize>,
+    protection: c_int,
+    file: &File,
+    offset: u64,
+) -> io::Result<()> {
+    map(slot, range, libc::PROT_READ | libc::PROT_WRITE, None)?;
+    // SAFETY: the memory was mapped just now, and nothing else uses it.
+    let into = unsafe { std::slice::from_raw_parts_mut(range.start as *mut u8, range.len()) };
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read_at(&mut into[filled..], offset + filled as u64)? {
+            0 => break,
+            bytes => filled += bytes,
+        }
+    }
+    protect(slot, range, protection)
+}
+
 /// Gives memory back. The addresses stay reserved.
 pub(crate) fn unmap(slot: Slot, range: &Range<usize>) -> io::Result<()> {
     map(slot, range, libc::PROT_NONE, None)
+}
+
+/// Gives all memory of a slot back. The addresses stay reserved.
+pub(crate) fn clear(slot: Slot) -> io::Result<()> {
+    map(slot, &slot.range(), libc::PROT_NONE, None)
 }
 
 pub(crate) fn protect(slot: Slot, range: &Range<usize>, protection: c_int) -> io::Result<()> {

@@ -49,10 +49,12 @@ void collective_activate(struct request *request) {
   *end = request;
 }
 
-/* A step may wait for a message in a user's function or start collectives; it must not come back here. */
-void step_collectives(void) {
+/* Returns true if one was completed. A step may wait for a message in a user's function, or start collectives; it must
+ * not come back here. */
+static bool step_all(void) {
   struct request **link = &active;
-  if (!active || stepping) return;
+  bool completed = false;
+  if (!active || stepping) return false;
   stepping = true;
   while (*link) {
     struct request *request = *link;
@@ -60,19 +62,23 @@ void step_collectives(void) {
       *link = request->work->next;
       request->work->next = NULL;
       request->message.done = 1;
+      completed = true;
     } else {
       link = &request->work->next;
     }
   }
   stepping = false;
+  return completed;
 }
 
-/* An event that a step handled may be the one that its caller waits for, so the caller looks again before it sleeps:
+void step_collectives(void) { step_all(); }
+
+/* A collective that was just completed may be the one that the caller waits for. An event of the host cannot be lost:
  * the gate's WAIT returns at once if something happened since the WAIT before. */
 void wait_event(void) {
-  step_collectives();
+  if (step_all()) return;
   mainstay_gate(MAINSTAY_GATE_WAIT, NULL);
-  step_collectives();
+  step_all();
 }
 
 void let_others_run(void) {

@@ -1,4 +1,4 @@
-//! Programs whose ranks lie in slots: `mpicc`, `mpicxx`, `mpifort`, and the host for one process.
+//! Programs for ranks in slots: `mpicc`, `mpicxx`, `mpifort`, and the host for one process.
 
 use clap::Args;
 use std::{ffi::OsString, path::PathBuf};
@@ -28,7 +28,12 @@ pub struct Mpicc {
 ///
 /// As `mainstay mpicc`, with c++, or the compiler in CXX.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  mainstay mpicxx -O2 -std=c++20 heat.cpp -o heat"
+)]
 pub struct Mpicxx {
     /// Options and files for the compiler; -show prints the command instead
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -40,18 +45,24 @@ pub struct Mpicxx {
 /// As `mainstay mpicc`, with gfortran, or the compiler in FC. There are mpif.h and the modules mpi and mpi_f08. The
 /// first call compiles the modules for this compiler, to a folder in ~/.cache/mainstay (XDG_CACHE_HOME).
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  mainstay mpifort -O2 heat.f90 -o heat
+  make FC=\"mainstay mpifort\""
+)]
 pub struct Mpifort {
     /// Options and files for the compiler; -show prints the command instead
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<OsString>,
 }
 
-/// Run all ranks of a program in this process: what `mainstay run --virtual` starts if there is no launcher
+/// Run all ranks of a program in this process. `mainstay run --virtual` starts this if there is no launcher
 #[derive(Debug, Args)]
 pub struct HostRanks {
-    /// Number of ranks
-    #[arg(long = "virtual", value_name = "N", default_value_t = 1)]
+    /// Number of ranks; 0: as the job in the space has, or one
+    #[arg(long = "virtual", value_name = "N", default_value_t = 0)]
     pub ranks: usize,
     /// The space that the ranks are saved to
     #[arg(long, value_name = "SPACE")]

@@ -110,12 +110,16 @@ pub struct Run {
     #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]
     pub heartbeat: Option<Duration>,
     /// Run an MPI program that does not know Mainstay, as N ranks on the processes of the launcher. Needs --space, the
-    /// space that the ranks are saved to. Default: as many ranks as processes
+    /// space that the ranks are saved to. Without N: as many ranks as the job in the space has, or as processes
     #[arg(long = "virtual", value_name = "N", num_args = 0..=1, default_missing_value = "0", requires = "spaces")]
     pub virtual_ranks: Option<u32>,
     /// With --virtual: save the ranks after this time ("5m"), as the setting every_seconds
     #[arg(long, value_name = "TIME", requires = "virtual_ranks", value_parser = super::time)]
     pub every: Option<Duration>,
+    /// With --virtual: move ranks between the processes for an even load, at every TIME: "refine:5m". STRATEGY is one of
+    /// those for objects
+    #[arg(long, value_name = "STRATEGY:TIME", requires = "virtual_ranks", value_parser = balance)]
+    pub balance: Option<String>,
     /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,
@@ -142,6 +146,13 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
     let time = super::time(text)?;
     if time < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(time) }
+}
+
+/// In the words of the host program, which takes seconds.
+fn balance(text: &str) -> Result<String, String> {
+    let (strategy, every) = text.split_once(':').ok_or("it lacks its time: refine:5m")?;
+    let given = format!("{strategy}:{}", super::time(every)?.as_secs_f64());
+    given.parse::<mainstay_ranks::Balance>().map(|_| given).map_err(|error| error.to_string())
 }
 
 fn with_host(text: &str) -> Result<String, String> {

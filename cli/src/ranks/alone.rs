@@ -12,7 +12,12 @@ pub fn host_ranks(wanted: &arguments::HostRanks) -> Result<ExitCode, Failure> {
     let _reserved = Reserved::new().map_err(failure)?;
     let config = Config::resolve(&Choice::default())?.config;
     let mut session = Session::open(Box::new(Solo), &wanted.space, config)?;
-    let options = Options { ranks: wanted.ranks, library: wanted.library.clone(), program: wanted.command.clone() };
+    let options = Options {
+        ranks: wanted.ranks,
+        balance: None,
+        library: wanted.library.clone(),
+        program: wanted.command.clone(),
+    };
     let code = match run(&mut session, Box::new(Alone), &options) {
         Ok(Ended::Whole(code)) => {
             session.close()?;

@@ -27,27 +27,28 @@ const NOT_STARTED: u8 = 126;
 
 pub fn mpicc(wanted: &arguments::Mpicc) -> Result<ExitCode, Failure> {
     let installed = Installed::find()?;
-    let folders = Folders::of(&installed, Vec::new());
+    let folders = Folders::of(&installed);
     compile(words(&compiler("CC", "cc"), &[], &wanted.arguments, &folders), &wanted.arguments)
 }
 
 pub fn mpicxx(wanted: &arguments::Mpicxx) -> Result<ExitCode, Failure> {
     let installed = Installed::find()?;
-    let folders = Folders::of(&installed, Vec::new());
+    let folders = Folders::of(&installed);
     compile(words(&compiler("CXX", "c++"), &[], &wanted.arguments, &folders), &wanted.arguments)
 }
 
 pub fn mpifort(wanted: &arguments::Mpifort) -> Result<ExitCode, Failure> {
     let compiler = compiler("FC", "gfortran");
     let installed = Installed::find()?;
-    let (mut own, mut folders) = (Vec::new(), vec![installed.share.clone()]);
+    let (mut own, mut modules_folder) = (Vec::new(), None);
     if Makes::of(&wanted.arguments) != Makes::Nothing
         && let Some(version) = modules::version(&compiler)
     {
         own.extend(modules::flags(&version));
-        folders.push(modules::folder(&compiler, &version, &installed)?);
+        modules_folder = Some(modules::folder(&compiler, &version, &installed)?);
     }
-    compile(words(&compiler, &own, &wanted.arguments, &Folders::of(&installed, folders)), &wanted.arguments)
+    let folders = Folders::of_fortran(&installed, modules_folder);
+    compile(words(&compiler, &own, &wanted.arguments, &folders), &wanted.arguments)
 }
 
 /// The compiler in the variable, with its own flags, or else `usual`. A variable that names a wrapper for MPI is no

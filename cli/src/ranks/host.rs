@@ -1,17 +1,11 @@
-//! The host program in the command of a job: it stands before the user's program, and runs several ranks of that.
+//! The host program for the MPI of a launcher.
 
-use super::{alone, cache, installed::Installed};
-use crate::{
-    arguments,
-    exit::{Failure, say},
-    run::{launcher, outside},
-    text,
-};
-use mainstay_engine::{count, printable_path};
-use mainstay_ranks::{Abi, Inspected, inspect};
+use super::{cache, installed::Installed};
+use crate::{exit::Failure, outside};
+use mainstay_engine::printable_path;
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -24,68 +18,8 @@ const PROGRAM: &str = "mainstay-ranks";
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 
-/// A job whose ranks lie in slots.
-pub struct Hosted {
-    /// The user's command, with the host program before the program.
-    pub command: Vec<OsString>,
-    pub found: Found,
-}
-
-/// What is known of the job before it starts.
-pub struct Found {
-    program: OsString,
-    inspected: Inspected,
-    /// `None`: as many as the launcher starts processes.
-    ranks: Option<u32>,
-}
-
-/// The job with --virtual; refuses a program that cannot run in slots.
-pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
-    let [space] = &wanted.spaces[..] else {
-        return Err(Failure::usage("--virtual saves all ranks to one space; give --space once"));
-    };
-    let installed = Installed::find()?;
-    let parts = launcher::parts(&wanted.command)?;
-    let at = parts.map_or(0, |parts| parts.program);
-    let program = &wanted.command[at..];
-    if program.is_empty() {
-        return Err(Failure::usage("the launcher of the command is given no program"));
-    }
-    let given = (ranks > 0).then_some(ranks);
-    let processes = parts.map_or(Some(1), |parts| wanted.ranks.or(parts.processes));
-    let ranks = given.or(processes);
-    let inspected = inspect(program, ranks.unwrap_or(1) as usize).map_err(alone::failure)?;
-    let found = Found { program: program[0].clone(), inspected, ranks };
-    let mut words = wanted.command[..at].to_vec();
-    if let Some(every) = wanted.every {
-        // Not every launcher passes variables on to other machines.
-        words.extend(["env".into(), format!("MAINSTAY_EVERY_SECONDS={}", every.as_secs_f64()).into()]);
-    }
-    match parts {
-        Some(parts) => words.push(host_program(&wanted.command[parts.launcher], &installed)?.into()),
-        None => words.extend([installed.command.clone().into(), "host-ranks".into()]),
-    }
-    if let Some(ranks) = given {
-        words.extend(["--virtual".into(), ranks.to_string().into()]);
-    }
-    words.extend(["--space".into(), space.into(), "--library".into(), installed.libraries.into(), "--".into()]);
-    words.extend_from_slice(program);
-    Ok(Hosted { command: words, found })
-}
-
-pub fn tell_what_was_found(found: &Found) {
-    let abi = match found.inspected.abi {
-        Abi::Mpich => "built for MPICH's ABI",
-        Abi::Standard => "built for the standard ABI of MPI 5",
-        Abi::Unknown => "linked to no MPI",
-    };
-    let ranks = found.ranks.map_or("as many ranks as processes".to_owned(), |ranks| count(ranks.into(), "rank"));
-    let room = text::bytes(found.inspected.slot_bytes);
-    say(&format!("{}: {abi}; {ranks} in slots of {room}", printable_path(Path::new(&found.program))));
-}
-
 /// The host program for the MPI of the launcher, compiled on first use.
-fn host_program(launcher: &OsStr, installed: &Installed) -> Result<PathBuf, Failure> {
+pub fn host_program(launcher: &OsStr, installed: &Installed) -> Result<PathBuf, Failure> {
     let mpicc = mpicc(launcher)?;
     let asked = |option: &str| {
         let answer = outside::ask(Command::new(&mpicc).arg(option), ANSWER_LIMIT);

@@ -1,4 +1,4 @@
-//! Programs whose ranks lie in slots: their compilers, and the program that hosts their ranks.
+//! Programs for ranks in slots: their compilers, and the program that hosts the ranks.
 
 mod alone;
 mod cache;
@@ -8,6 +8,7 @@ mod installed;
 mod modules;
 mod words;
 
-pub use alone::host_ranks;
+pub use alone::{failure, host_ranks};
 pub use compilers::{mpicc, mpicxx, mpifort};
-pub use host::{Hosted, hosted, tell_what_was_found};
+pub use host::host_program;
+pub use installed::Installed;

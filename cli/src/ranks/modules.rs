@@ -1,10 +1,17 @@
 //! The Fortran modules `mpi` and `mpi_f08`, compiled for the user's compiler: module files of one version are of no use
 //! to another.
 
-use super::{cache, installed::Installed};
-use crate::{exit::Failure, run::outside};
-use mainstay_engine::printable;
-use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, path::PathBuf, process::Command, time::Duration};
+use super::{cache, installed::Installed, words::MODULES};
+use crate::{exit::Failure, outside};
+use mainstay_engine::printable_path;
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const COMPILE_LIMIT: Duration = Duration::from_secs(600);
@@ -30,7 +37,7 @@ pub fn flags(version: &str) -> Option<&'static str> {
 pub fn folder(compiler: &[OsString], version: &str, installed: &Installed) -> Result<PathBuf, Failure> {
     let sources = SOURCES.map(|name| installed.share.join(name));
     let read = |source: &PathBuf| {
-        fs::read(source).map_err(|e| Failure::refused(format!("{} cannot be read: {e}", source.display())))
+        fs::read(source).map_err(|e| Failure::refused(format!("{} cannot be read: {e}", printable_path(source))))
     };
     let texts = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let parts: Vec<&[u8]> = compiler
@@ -43,18 +50,22 @@ pub fn folder(compiler: &[OsString], version: &str, installed: &Installed) -> Re
         for source in &sources {
             // Every compiler puts module files into its working directory.
             let mut command = Command::new(&compiler[0]);
-            command.args(&compiler[1..]).args(flags(version)).arg("-c").arg(source).current_dir(folder);
-            let failed = |why: String| {
-                let name = printable(&compiler[0].to_string_lossy()).into_owned();
-                Failure::refused(format!("{name} cannot compile {}: {why}", source.display()))
-            };
-            let answer = outside::ask(&mut command, COMPILE_LIMIT).map_err(|e| failed(e.to_string()))?;
-            if !answer.is_good() {
-                return Err(failed(answer.why(COMPILE_LIMIT)));
-            }
+            command.args(&compiler[1..]).args(flags(version)).args(["-fPIC", "-c"]).arg(source);
+            run(&mut command, folder)?;
         }
-        Ok(())
+        let objects = SOURCES.map(|name| Path::new(name).with_extension("o"));
+        run(Command::new("ar").arg("rcs").arg(format!("lib{MODULES}.a")).args(objects), folder)
     })
+}
+
+fn run(command: &mut Command, folder: &Path) -> Result<(), Failure> {
+    let failed = |program: &OsStr, why: String| {
+        let program = printable_path(Path::new(program));
+        Failure::refused(format!("{program} cannot make the modules of MPI for Fortran: {why}"))
+    };
+    let answer = outside::ask(command.current_dir(folder), COMPILE_LIMIT)
+        .map_err(|e| failed(command.get_program(), e.to_string()))?;
+    if answer.is_good() { Ok(()) } else { Err(failed(command.get_program(), answer.why(COMPILE_LIMIT))) }
 }
 
 #[cfg(test)]

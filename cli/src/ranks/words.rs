@@ -6,17 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a call of the compiler makes.
+/// The library of the modules' object files. A program that passes a handle as class(*) needs it.
+pub const MODULES: &str = "mainstay_modules";
+
+/// The result of a call of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Makes {
     /// No file, as with `--version`.
     Nothing,
-    /// No program: an object, an assembly, or a list of dependencies.
+    /// An object, an assembly, or a list of dependencies.
     Object,
     Library,
-    /// A program, or an object of several; the linker alone sees which.
     Program,
-    /// A program without dynamic libraries, or objects in one: the user's flags say all about it.
+    /// The user's flags say all about it: a static program, or several objects in one.
     Other,
 }
 
@@ -105,6 +107,9 @@ pub fn words(compiler: &[OsString], own: &[&str], arguments: &[OsString], folder
         words.push("-pie".into());
     }
     if makes != Makes::Object {
+        if let Some(modules) = &folders.modules {
+            words.extend([with("-L", modules), format!("-l{MODULES}").into()]);
+        }
         words.extend([with("-L", &folders.library), "-lmpi".into()]);
         // For libraries of the user's that were linked to libmpifort or libmpicxx.
         words.extend(["-Xlinker".into(), "-rpath-link".into(), "-Xlinker".into(), folders.library.clone().into()]);
@@ -115,13 +120,22 @@ pub fn words(compiler: &[OsString], own: &[&str], arguments: &[OsString], folder
 /// The folders that a compiler looks into.
 pub struct Folders {
     pub headers: Vec<PathBuf>,
+    /// That of the modules of Fortran, with the library of their object files.
+    pub modules: Option<PathBuf>,
     pub library: PathBuf,
 }
 
 impl Folders {
-    pub fn of(installed: &Installed, more: Vec<PathBuf>) -> Folders {
-        let headers = [installed.headers.clone()].into_iter().chain(more).collect();
-        Folders { headers, library: installed.libraries.join("mpich") }
+    pub fn of(installed: &Installed) -> Folders {
+        let library = installed.libraries.join("mpich");
+        Folders { headers: vec![installed.headers.clone()], modules: None, library }
+    }
+
+    /// With those for Fortran.
+    pub fn of_fortran(installed: &Installed, modules: Option<PathBuf>) -> Folders {
+        let folders = Folders::of(installed);
+        let headers = folders.headers.into_iter().chain([installed.share.clone()]).chain(modules.clone()).collect();
+        Folders { headers, modules, ..folders }
     }
 }
 
@@ -140,7 +154,7 @@ mod tests {
     }
 
     fn told(arguments: &str) -> String {
-        let folders = Folders { headers: vec!["/i".into()], library: "/l".into() };
+        let folders = Folders { headers: vec!["/i".into()], modules: None, library: "/l".into() };
         let words = words(&split("cc -m64"), &["-own"], &split(arguments), &folders);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }

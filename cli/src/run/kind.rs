@@ -1,7 +1,6 @@
 //! The kind of launcher in a command, and its options.
 
-use super::outside;
-use crate::exit::Failure;
+use crate::{exit::Failure, outside};
 use std::{ffi::OsStr, process::Command, time::Duration};
 
 /// How long `mpiexec --version` may take.

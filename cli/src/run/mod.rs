@@ -7,16 +7,16 @@
 
 mod command;
 mod free;
+mod hosted;
 mod in_job;
 mod job;
 mod killed;
 mod kills;
 mod kind;
 mod last;
-pub mod launcher;
+mod launcher;
 mod nodes;
 mod outcome;
-pub mod outside;
 mod placing;
 mod random;
 mod rehearse;
@@ -31,12 +31,13 @@ mod watch;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
-    ranks,
+    outside,
     space::completing,
     text::count,
 };
 use command::{as_given, in_place, shown};
 use free::{Free, GONE_LIMIT, wait_until_free};
+use hosted::Hosted;
 use job::{Ended, Limits};
 use killed::Killed;
 use mainstay_engine::{Surroundings, printable_path, status::tell_death, unix_ns};
@@ -84,8 +85,8 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
 /// Runs the job and reports the result; returns the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     if let Some(ranks) = wanted.virtual_ranks {
-        let ranks::Hosted { command, found } = ranks::hosted(wanted, ranks)?;
-        ranks::tell_what_was_found(&found);
+        let Hosted { command, found } = hosted::hosted(wanted, ranks)?;
+        found.tell();
         return follow(&arguments::Run { command, ..wanted.clone() });
     }
     follow(wanted)

@@ -1,20 +1,22 @@
-//! A job as one process has it: begins or is brought back, runs, is saved, ends.
+//! A job as one process has it: begins or is brought back, runs, is saved, recovers, ends.
 
 use super::{
-    Ended, Rank, State,
+    Ended, Options, Rank, SavedPair, State,
+    moving::Balance,
+    rank::Node,
     trap::{Trap, block_signals},
     turns::Turns,
 };
 use crate::{
-    Result, Wire,
+    Error, Result, Wire, memory,
     message::{Mailbox, Post},
     save::{Back, Saver, bring_back},
-    slot::{Program, Slots},
+    slot::{Library, Program, Slots},
 };
-use mainstay_engine::Session;
+use mainstay_engine::{ErrorKind, Session};
 use std::time::{Duration, Instant};
 
-/// How often process 0 asks whether a checkpoint is due.
+/// How often process 0 asks whether a checkpoint is due, and every process looks for failed ones.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
 /// The words that hosts tell each other.
@@ -27,74 +29,170 @@ mod word {
     pub const RANK_ENDED: u64 = 3;
     /// To all: every rank has ended. The value is the exit code.
     pub const END: u64 = 4;
+    /// To all: move ranks for an even load.
+    pub const BALANCE: u64 = 5;
 }
 
 pub(super) struct Job<'a> {
-    session: &'a mut Session,
+    pub(super) session: &'a mut Session,
     pub(super) post: Post,
     pub(super) ranks: Vec<Rank>,
+    pub(super) saver: Saver,
     program: Program,
-    saver: Saver,
+    /// The number of ranks that the user asks for; 0: any.
+    wanted: usize,
     trap: Trap,
     asked: Instant,
     is_due: bool,
-    /// On process 0: the ranks that have ended, and the first exit code that is not 0.
+    balance: Option<Balance>,
+    pub(super) balanced: Instant,
+    /// No rank runs in this process any more, because its node is about to fail.
+    pub(super) is_given_up: bool,
+    /// A rank that moves here.
+    pub(super) arriving: Option<SavedPair>,
+    tally: Tally,
+}
+
+/// On process 0: the ranks that have ended, and the first exit code that is not 0.
+#[derive(Default)]
+struct Tally {
     ended: usize,
     code: i32,
 }
 
 impl<'a> Job<'a> {
-    /// The job, from the newest revision of the space or from the beginning of the program. Collective.
-    pub fn begin(session: &'a mut Session, wire: Box<dyn Wire>, program: Program, wanted: usize) -> Result<Job<'a>> {
+    pub fn new(session: &'a mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Job<'a>> {
+        let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
         block_signals();
         session.any_number_of_ranks()?;
-        let me = (wire.process(), wire.processes());
-        let Back { slots, places, ranks, saver } = match bring_back(session, &program, wanted, me)? {
-            Some(back) => back,
-            None => started(&program, if wanted == 0 { me.1 } else { wanted }, me)?,
-        };
-        let mut post = Post::new(wire, slots);
-        post.begin(places, 0);
-        let (mut here, mut codes) = (Vec::new(), Vec::new());
-        for (rank, mailbox) in ranks {
-            post.enter(rank.number, mailbox);
-            codes.extend(if let State::Ended(code) = rank.state { Some(code) } else { None });
-            here.push(rank);
-        }
-        // No rank runs before every process has its own: they may use the same files.
-        post.sum(&mut [0])?;
-        codes.into_iter().try_for_each(|code| post.tell(0, word::RANK_ENDED, code as u64))?;
         Ok(Job {
             session,
-            post,
-            ranks: here,
+            post: Post::new(wire, Slots::of(options.ranks.max(1))?),
+            ranks: Vec::new(),
+            saver: Saver::default(),
             program,
-            saver,
+            wanted: options.ranks,
             trap: Trap::set()?,
             asked: Instant::now(),
             is_due: false,
-            ended: 0,
-            code: 0,
+            balance: options.balance,
+            balanced: Instant::now(),
+            is_given_up: false,
+            arriving: None,
+            tally: Tally::default(),
         })
     }
 
+    /// Runs the job to its end, through failures of processes if the session survives them.
     pub fn run(mut self) -> Result<Ended> {
+        let mut done = self.begin().and_then(|()| self.work());
+        while let Err(error) = &done {
+            if !is_of_group(error) || !self.recover()? {
+                break;
+            }
+            done = self.begin().and_then(|()| self.work());
+        }
+        done
+    }
+
+    /// Brings the ranks of this process back from the newest revision, or starts them. Collective.
+    fn begin(&mut self) -> Result<()> {
+        let me = (self.post.process(), self.post.processes());
+        let back = bring_back(self.session, &self.program, self.wanted, me);
+        let back = match self.all_agree(back)? {
+            Some(back) => back,
+            None => {
+                let started = self.started(me);
+                self.all_agree(started)?
+            }
+        };
+        self.wanted = back.slots.ranks;
+        self.post.begin(back.slots, back.places);
+        self.saver = Saver::default();
+        self.tally = Tally::default();
+        let mut codes = Vec::new();
+        for (rank, mailbox) in back.ranks {
+            self.post.enter(rank.number, mailbox);
+            codes.extend(if let State::Ended(code) = rank.state { Some(code) } else { None });
+            self.ranks.push(rank);
+        }
+        // No rank runs before every process has its own: they may use the same files.
+        self.post.sum(&mut [0])?;
+        codes.into_iter().try_for_each(|code| self.post.tell(0, word::RANK_ENDED, code as u64))
+    }
+
+    /// All processes go on, or none. Collective.
+    fn all_agree<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if matches!(&outcome, Err(error) if is_of_group(error)) {
+            return outcome;
+        }
+        let mut failed = [u64::from(outcome.is_err())];
+        self.post.sum(&mut failed)?;
+        match outcome {
+            Ok(_) if failed[0] > 0 => Err(Error::Refused("another process cannot go on".to_owned())),
+            outcome => outcome,
+        }
+    }
+
+    /// The ranks of this process at the beginning of the program, in equal shares.
+    fn started(&mut self, (process, processes): (usize, usize)) -> Result<Back> {
+        let ranks = if self.wanted == 0 { processes } else { self.wanted };
+        let slots = Slots::of(ranks)?;
+        let (name, _, lowest) = self.session.node()?;
+        let node = Node { number: lowest as u32, name };
+        let places: Vec<u32> = (0..ranks).map(|rank| (rank * processes / ranks) as u32).collect();
+        let mine = (0..ranks as u32).filter(|rank| places[*rank as usize] as usize == process);
+        let new = |rank: u32| {
+            let slot = slots.slot(rank as usize);
+            Ok((Rank::new(slot, rank, &self.program, node.clone())?, Mailbox::default()))
+        };
+        let ranks = mine.map(new).collect::<Result<Vec<_>>>()?;
+        Ok(Back { slots, places, ranks })
+    }
+
+    fn work(&mut self) -> Result<Ended> {
         let mut turns = Turns::default();
         loop {
-            let ran = turns.run(&mut self.ranks, &mut self.post, &mut self.trap)?;
-            if let Some(code) = ran.aborted {
+            let round = turns.run(&mut self.ranks, &mut self.post, &mut self.trap)?;
+            self.tell_remarks();
+            if let Some(code) = round.aborted {
                 return Ok(Ended::Aborted(code));
             }
-            for code in ran.ended {
+            for code in round.ended {
                 self.post.tell(0, word::RANK_ENDED, code as u64)?;
             }
             let news = self.post.poll()?;
             if let Some(code) = self.obey()? {
-                self.finish()?;
+                self.post.drain()?;
+                self.saver.save_end(self.session, &self.program)?;
                 return Ok(Ended::Whole(code));
             }
             self.ask()?;
-            turns.rest(ran.any || news, &self.ranks, self.post.processes())?;
+            turns.rest(round.any || news, &self.ranks, self.post.processes())?;
+        }
+    }
+
+    /// Goes on without the processes that have failed. False: the session cannot. Collective.
+    fn recover(&mut self) -> Result<bool> {
+        for rank in std::mem::take(&mut self.ranks) {
+            let gone = memory::clear(rank.system.slot);
+            gone.map_err(|error| Error::system("the slot of a rank", error))?;
+        }
+        self.saver.give_all_up(self.session)?;
+        loop {
+            match self.session.recover() {
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::GroupFailed => {}
+                Err(error) if error.kind() == ErrorKind::InvalidArgument => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Prints the remarks on the ranks' system calls at once: a rank may end because of a refused one.
+    fn tell_remarks(&mut self) {
+        for remark in self.ranks.iter_mut().flat_map(|rank| rank.system.remarks.drain(..)) {
+            eprintln!("mainstay: {remark}");
         }
     }
 
@@ -103,13 +201,16 @@ impl<'a> Job<'a> {
         for control in self.post.told() {
             match control.word {
                 word::SAVE => self.save()?,
+                word::BALANCE => self.move_for_balance()?,
                 word::IS_DUE => self.is_due = true,
                 word::RANK_ENDED => {
-                    self.ended += 1;
-                    self.code = if self.code == 0 { control.value as i32 } else { self.code };
-                    if self.ended == self.post.slots().ranks {
-                        self.tell_all(word::END, self.code as u64)?;
-                        return Ok(Some(self.code));
+                    let Tally { ended, code } = &mut self.tally;
+                    *ended += 1;
+                    *code = if *code == 0 { control.value as i32 } else { *code };
+                    if *ended == self.post.slots().ranks {
+                        let code = *code;
+                        self.tell_all(word::END, code as u64)?;
+                        return Ok(Some(code));
                     }
                 }
                 word::END => return Ok(Some(control.value as i32)),
@@ -119,23 +220,28 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Process 0 decides when to save; another tells it what it knows.
+    /// Process 0 decides when to save and when to move ranks; another tells it what it knows.
     fn ask(&mut self) -> Result<()> {
         if self.asked.elapsed() < ASK_EVERY {
             return Ok(());
         }
         self.asked = Instant::now();
+        self.session.check()?;
         let is_due = self.session.is_due_here()?;
-        if self.post.process() == 0 {
-            if is_due || std::mem::take(&mut self.is_due) {
-                self.tell_all(word::SAVE, 0)?;
-                self.save()?;
-            }
-        } else if is_due != self.is_due {
-            self.is_due = is_due;
-            if is_due {
+        if self.post.process() != 0 {
+            if is_due && !self.is_due {
                 self.post.tell(0, word::IS_DUE, 0)?;
             }
+            self.is_due = is_due;
+            return Ok(());
+        }
+        if is_due || std::mem::take(&mut self.is_due) {
+            self.tell_all(word::SAVE, 0)?;
+            self.save()?;
+        }
+        if self.balance.is_some_and(|balance| self.balanced.elapsed() >= balance.every) && self.post.processes() > 1 {
+            self.tell_all(word::BALANCE, 0)?;
+            self.move_for_balance()?;
         }
         Ok(())
     }
@@ -146,31 +252,22 @@ impl<'a> Job<'a> {
 
     /// Saves all ranks, if a checkpoint is due. Collective.
     fn save(&mut self) -> Result<()> {
-        if self.session.due_now()? {
-            self.post.drain()?;
-            self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program)?;
-            for rank in &mut self.ranks {
-                for remark in std::mem::take(&mut rank.system.remarks) {
-                    eprintln!("mainstay: {remark}");
-                }
-            }
+        if !self.session.due_now()? {
+            return Ok(());
         }
-        Ok(())
+        self.post.drain()?;
+        self.leave_node()?;
+        self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program)
     }
 
-    /// The last revision says that the job has ended: the next start is a new one.
-    fn finish(&mut self) -> Result<()> {
+    /// Moves ranks for an even load. Collective.
+    fn move_for_balance(&mut self) -> Result<()> {
+        let Some(balance) = self.balance else { return Ok(()) };
         self.post.drain()?;
-        self.saver.save_end(self.session, &self.program)
+        self.balance(balance)
     }
 }
 
-/// The ranks of this process at the beginning of the program, in equal shares.
-fn started(program: &Program, ranks: usize, (process, processes): (usize, usize)) -> Result<Back> {
-    let slots = Slots::of(ranks)?;
-    let places: Vec<u32> = (0..ranks).map(|rank| (rank * processes / ranks) as u32).collect();
-    let mine = (0..ranks as u32).filter(|rank| places[*rank as usize] as usize == process);
-    let new = |rank: u32| Ok((Rank::new(slots.slot(rank as usize), rank, program)?, Mailbox::default()));
-    let ranks = mine.map(new).collect::<Result<Vec<_>>>()?;
-    Ok(Back { slots, places, ranks, saver: Saver::default() })
+fn is_of_group(error: &Error) -> bool {
+    matches!(error, Error::Engine(error) if error.kind() == ErrorKind::GroupFailed)
 }

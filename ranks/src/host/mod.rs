@@ -4,17 +4,15 @@
 //! the others. A host enters one only when all its ranks are at the gate.
 
 mod job;
+mod moving;
 mod rank;
 mod trap;
 mod turns;
 
-pub(crate) use rank::{Rank, SavedPair, State, saved_pair};
+pub use moving::Balance;
+pub(crate) use rank::{Rank, SavedPair, SavedRank, State, saved_pair};
 
-use crate::{
-    Error, Result, Wire, gate, refusal,
-    slot::{Library, Program, Slots},
-    x86_64,
-};
+use crate::{Error, Result, Wire, gate, refusal, slot::Slots, x86_64};
 use mainstay_engine::Session;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -23,6 +21,8 @@ use std::{ffi::OsString, path::PathBuf};
 pub struct Options {
     /// The number of ranks; 0: as many as there are processes. A revision has its own number, which counts.
     pub ranks: usize,
+    /// When ranks move for an even load; `None`: never.
+    pub balance: Option<Balance>,
     /// The folder with the MPI library for ranks.
     pub library: PathBuf,
     /// The program and its arguments.
@@ -58,11 +58,7 @@ impl Reserved {
 /// Collective: every process of the session calls it. The thread that calls it runs ranks, and is good for nothing else
 /// afterwards but to close the session and end. The slots are reserved.
 pub fn run(session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
-    let run = || {
-        let program = Program::find(&options.program, &Library::in_folder(&options.library))?;
-        job::Job::begin(session, wire, program, options.ranks)?.run()
-    };
-    run().inspect_err(|error| {
+    job::Job::new(session, wire, options).and_then(job::Job::run).inspect_err(|error| {
         if let Error::Refused(_) = error {
             refusal::tell();
         }

@@ -36,8 +36,16 @@ pub(crate) struct Rank {
     /// It has called `MPI_Init`, and `MPI_Finalize`.
     pub has_begun: bool,
     pub has_left: bool,
+    pub node: Node,
     /// The time that it has run in this process.
     pub busy: Duration,
+}
+
+/// The node on which a rank began: its MPI calls name this one for as long as the job lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub number: u32,
+    pub name: String,
 }
 
 /// A rank, as it is saved beside the areas of its slot.
@@ -49,11 +57,12 @@ pub(crate) struct SavedRank {
     pub system: SavedSystem,
     pub has_begun: bool,
     pub has_left: bool,
+    node: Node,
 }
 
 impl Rank {
     /// A rank at the beginning of its program.
-    pub fn new(slot: Slot, number: u32, program: &Program) -> Result<Rank> {
+    pub fn new(slot: Slot, number: u32, program: &Program, node: Node) -> Result<Rank> {
         let mut system = System::new(slot, number as usize)?;
         let stack = slot::start(slot, program, &mut system.areas, &mut system.mapped)?;
         Ok(Rank {
@@ -63,6 +72,7 @@ impl Rank {
             system,
             has_begun: false,
             has_left: false,
+            node,
             busy: Duration::ZERO,
         })
     }
@@ -75,6 +85,7 @@ impl Rank {
             system: self.system.save()?,
             has_begun: self.has_begun,
             has_left: self.has_left,
+            node: self.node.clone(),
         })
     }
 
@@ -87,6 +98,7 @@ impl Rank {
             system: System::bring_back(slot, saved.number as usize, saved.system)?,
             has_begun: saved.has_begun,
             has_left: saved.has_left,
+            node: saved.node,
             busy: Duration::ZERO,
         })
     }

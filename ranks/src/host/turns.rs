@@ -159,12 +159,9 @@ fn answer(rank: &mut Rank, post: &mut Post, number: i64, argument: u64) -> Resul
 
 fn info(rank: &Rank, post: &Post) -> Info {
     let mut node_name = [0; NODE_NAME_BYTES];
-    let name = hostname();
+    let name = rank.node.name.as_bytes();
     let bytes = name.len().min(NODE_NAME_BYTES - 1);
     node_name[..bytes].copy_from_slice(&name[..bytes]);
-    Info { rank: rank.number as i32, ranks: post.slots().ranks as i32, node: 0, reserved: 0, node_name }
-}
-
-fn hostname() -> Vec<u8> {
-    std::fs::read("/proc/sys/kernel/hostname").map(|name| name.trim_ascii().to_vec()).unwrap_or_default()
+    let (number, ranks, node) = (rank.number as i32, post.slots().ranks as i32, rank.node.number as i32);
+    Info { rank: number, ranks, node, reserved: 0, node_name }
 }

@@ -9,6 +9,7 @@ use crate::{
     gate::{Message, SYNCHRONOUS},
     memory, slot,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -35,13 +36,15 @@ mod kind {
     pub const RECEIVED: u32 = 5;
     /// Hosts among themselves: `number` says about what.
     pub const CONTROL: u32 = 6;
+    /// A part of a rank that moves.
+    pub const PART: u32 = 7;
 }
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 struct Head {
     kind: u32,
-    epoch: u32,
+    reserved: u32,
     source: u32,
     destination: u32,
     context: u32,
@@ -72,7 +75,6 @@ pub(crate) struct Post {
     boxes: BTreeMap<u32, Mailbox>,
     /// The process of each rank.
     places: Vec<u32>,
-    epoch: u32,
     sent: u64,
     received: u64,
     /// Bytes of short messages that ranks elsewhere have not received yet.
@@ -80,6 +82,7 @@ pub(crate) struct Post {
     /// Bytes of short messages that a rank here has received and its sender's process does not know of.
     unannounced: BTreeMap<(u32, u32), u64>,
     controls: Vec<Control>,
+    parts: Vec<Vec<u8>>,
     /// Bytes that each rank here has sent to each other rank.
     pub traffic: BTreeMap<(u32, u32), u64>,
 }
@@ -91,12 +94,12 @@ impl Post {
             slots,
             boxes: BTreeMap::new(),
             places: Vec::new(),
-            epoch: 0,
             sent: 0,
             received: 0,
             underway: BTreeMap::new(),
             unannounced: BTreeMap::new(),
             controls: Vec::new(),
+            parts: Vec::new(),
             traffic: BTreeMap::new(),
         }
     }
@@ -117,14 +120,15 @@ impl Post {
         self.slots
     }
 
-    /// Begins anew, with other processes: `places` has the process of each rank.
-    pub fn begin(&mut self, places: Vec<u32>, epoch: u32) {
-        (self.places, self.epoch) = (places, epoch);
+    /// Begins anew, with other processes and no message in flight: `places` has the process of each rank.
+    pub fn begin(&mut self, slots: Slots, places: Vec<u32>) {
+        (self.slots, self.places) = (slots, places);
         (self.sent, self.received) = (0, 0);
         self.boxes.clear();
         self.underway.clear();
         self.unannounced.clear();
         self.controls.clear();
+        self.parts.clear();
         self.traffic.clear();
     }
 
@@ -264,6 +268,44 @@ impl Post {
         self.send_head(process as u32, head, &[])
     }
 
+    /// Sends a part of a rank that moves to another process.
+    pub fn send_part(&mut self, process: u32, part: &[u8]) -> Result<()> {
+        let label = Label { source: 0, context: 0, tag: 0, bytes: part.len() as u64 };
+        self.send_head(process, self.head(kind::PART, label, 0), part)
+    }
+
+    /// The parts of ranks that have arrived, in order.
+    pub fn parts(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.parts)
+    }
+
+    /// Gives every process the values of all, by their numbers. Collective.
+    pub fn gather<T: Serialize + DeserializeOwned>(&mut self, mine: &T) -> Result<Vec<T>> {
+        const WORD: usize = 8;
+        let garbled = |error| Error::Refused(format!("the words of another host: {error}"));
+        let bytes = postcard::to_stdvec(mine).map_err(garbled)?;
+        let (process, mut lengths) = (self.process(), vec![0; self.processes()]);
+        lengths[process] = bytes.len() as u64;
+        self.sum(&mut lengths)?;
+        let words = |bytes: u64| (bytes as usize).div_ceil(WORD);
+        let mut all = vec![0; lengths.iter().map(|bytes| words(*bytes)).sum()];
+        let before = lengths[..process].iter().map(|bytes| words(*bytes)).sum::<usize>();
+        for (word, part) in all[before..].iter_mut().zip(bytes.chunks(WORD)) {
+            let mut padded = [0; WORD];
+            padded[..part.len()].copy_from_slice(part);
+            *word = u64::from_le_bytes(padded);
+        }
+        self.sum(&mut all)?;
+        let mut rest = &all[..];
+        let mut each = |bytes: &u64| {
+            let (mine, others) = rest.split_at(words(*bytes));
+            rest = others;
+            let bytes: Vec<u8> = mine.iter().flat_map(|word| word.to_le_bytes()).collect();
+            postcard::from_bytes(&bytes).map_err(garbled)
+        };
+        lengths.iter().map(&mut each).collect()
+    }
+
     /// The words from other hosts that have arrived.
     pub fn told(&mut self) -> Vec<Control> {
         std::mem::take(&mut self.controls)
@@ -290,9 +332,6 @@ impl Post {
 
     fn take(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
         let Ok((head, body)) = Head::read_from_prefix(bytes) else { return Ok(()) };
-        if head.epoch != self.epoch {
-            return Ok(());
-        }
         match head.kind {
             kind::SHORT => self.take_short(&head, body),
             kind::LONG => self.take_long(&head),
@@ -306,6 +345,10 @@ impl Post {
             }
             kind::CONTROL => {
                 self.controls.push(Control { from, word: head.number, value: head.offset });
+                Ok(())
+            }
+            kind::PART => {
+                self.parts.push(body.to_vec());
                 Ok(())
             }
             _ => Err(Error::Refused("a message between hosts is of no known kind".to_owned())),
@@ -433,7 +476,7 @@ impl Post {
 
     fn head(&self, kind: u32, label: Label, destination: u32) -> Head {
         let Label { source, context, tag, bytes } = label;
-        Head { kind, epoch: self.epoch, source, destination, context, tag, bytes, number: 0, offset: 0 }
+        Head { kind, reserved: 0, source, destination, context, tag, bytes, number: 0, offset: 0 }
     }
 
     /// The message stays with its sender; returns its number.

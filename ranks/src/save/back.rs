@@ -1,18 +1,17 @@
 //! Brings ranks back from a revision, on any number of processes.
 
 use super::{
-    Saver,
     record::{JOB, JobRecord, pair_from_bytes, rank_of, stream},
-    regions::{name, region, saved_part},
+    regions::{name, region, saved_places},
 };
 use crate::{
     Error, Result,
-    host::{Rank, SavedPair, State},
+    host::{Rank, SavedRank, State},
     memory,
     message::{Mailbox, Slots},
     slot::{Program, Slot, Source},
 };
-use mainstay_engine::{Region, Session};
+use mainstay_engine::Session;
 use std::{collections::BTreeMap, os::fd::AsFd};
 
 /// Brings back all that one process has of the job.
@@ -21,7 +20,6 @@ pub(crate) struct Back {
     /// The process of each rank.
     pub places: Vec<u32>,
     pub ranks: Vec<(Rank, Mailbox)>,
-    pub saver: Saver,
 }
 
 /// Brings back the ranks of this process from the newest revision. `None`: the space has none, or that job has ended.
@@ -65,7 +63,7 @@ pub(crate) fn bring_back(
         ranks.extend(of_shard(session, shard, &here, slots, program)?);
     }
     ranks.sort_by_key(|(rank, _)| rank.number);
-    Ok(Some(Back { slots, places, ranks, saver: Saver::default() }))
+    Ok(Some(Back { slots, places, ranks }))
 }
 
 /// The process of each rank: where it was, if the number of processes is the same; else in equal shares, in order.
@@ -129,7 +127,10 @@ fn of_shard(
         }
         if !matches!(pair.rank.state, State::Ended(_)) {
             pair.rank.system.mapped.must_begin_with(&program.path, &program.file)?;
-            map(slot, &pair, &mut regions)?;
+            map_areas(slot, &pair.rank)?;
+            for (start, part) in saved_places(slot, &pair.rank) {
+                regions.push(region(&name(*rank, slot.base, start), &part)?);
+            }
         }
         pairs.push(pair);
     }
@@ -138,20 +139,21 @@ fn of_shard(
         .into_iter()
         .map(|pair| {
             let slot = slots.slot(pair.rank.number as usize);
-            protect(slot, &pair)?;
+            if !matches!(pair.rank.state, State::Ended(_)) {
+                protect_areas(slot, &pair.rank)?;
+            }
             Ok((Rank::bring_back(slot, pair.rank)?, Mailbox::bring_back(pair.mailbox)))
         })
         .collect()
 }
 
-/// Maps the areas of a rank, writable, and adds the regions that fill them.
-fn map(slot: Slot, pair: &SavedPair, regions: &mut Vec<Region>) -> Result<()> {
+/// Maps the areas of a rank, writable.
+pub(crate) fn map_areas(slot: Slot, rank: &SavedRank) -> Result<()> {
     const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
-    let (system, stack) = (&pair.rank.system, pair.rank.registers.stack);
-    let files = system.mapped.open()?;
-    for (start, area) in system.areas.iter() {
+    let files = rank.system.mapped.open()?;
+    for (start, area) in rank.system.areas.iter() {
         let range = start..start + area.bytes;
-        let wrong = |error| Error::system(format_args!("rank {}: its memory at 0x{start:x}", pair.rank.number), error);
+        let wrong = |error| Error::system(format_args!("rank {}: its memory at 0x{start:x}", rank.number), error);
         match &area.source {
             Source::Memory => memory::map(slot, &range, BOTH, None).map_err(wrong)?,
             Source::File { file, offset } => {
@@ -160,23 +162,15 @@ fn map(slot: Slot, pair: &SavedPair, regions: &mut Vec<Region>) -> Result<()> {
                 memory::map(slot, &range, area.protection, Some((file.as_fd(), *offset))).map_err(wrong)?;
             }
         }
-        if let Some(part) = saved_part(stack, slot.stack().contains(&start), start, area) {
-            regions.push(region(&name(pair.rank.number, slot.base, start), &part)?);
-        }
     }
     Ok(())
 }
 
 /// Gives the areas of a rank their protection again.
-fn protect(slot: Slot, pair: &SavedPair) -> Result<()> {
-    if matches!(pair.rank.state, State::Ended(_)) {
-        return Ok(());
-    }
-    for (start, area) in pair.rank.system.areas.iter().filter(|(_, area)| area.source == Source::Memory) {
-        let range = start..start + area.bytes;
-        memory::protect(slot, &range, area.protection).map_err(|error| {
-            Error::system(format_args!("rank {}: its memory at 0x{start:x}", pair.rank.number), error)
-        })?;
+pub(crate) fn protect_areas(slot: Slot, rank: &SavedRank) -> Result<()> {
+    for (start, area) in rank.system.areas.iter().filter(|(_, area)| area.source == Source::Memory) {
+        memory::protect(slot, &(start..start + area.bytes), area.protection)
+            .map_err(|error| Error::system(format_args!("rank {}: its memory at 0x{start:x}", rank.number), error))?;
     }
     Ok(())
 }

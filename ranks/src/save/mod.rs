@@ -7,7 +7,9 @@ mod back;
 mod record;
 mod regions;
 
-pub(crate) use back::{Back, bring_back};
+pub(crate) use back::{Back, bring_back, map_areas, protect_areas};
+pub(crate) use record::{pair_from_bytes, pair_to_bytes};
+pub(crate) use regions::saved_parts;
 
 use crate::{
     Result,
@@ -16,7 +18,7 @@ use crate::{
     slot::Program,
 };
 use mainstay_engine::Session;
-use record::{JOB, JobRecord, pair_to_bytes, stream};
+use record::{JOB, JobRecord, stream};
 use regions::Regions;
 
 #[derive(Debug, Default)]
@@ -40,6 +42,16 @@ impl Saver {
         }
         self.regions.follow(session, ranks)?;
         checkpoint(session, &streams)
+    }
+
+    /// A rank leaves this process. Local.
+    pub fn give_up(&mut self, session: &mut Session, rank: u32) -> Result<()> {
+        self.regions.give_up(session, rank)
+    }
+
+    /// All ranks leave this process. Local.
+    pub fn give_all_up(&mut self, session: &mut Session) -> Result<()> {
+        self.regions.clear(session)
     }
 
     /// Saves that the job has ended. Collective.

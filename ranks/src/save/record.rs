@@ -75,11 +75,11 @@ fn encoded(value: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(value).map_err(|error| Error::Refused(format!("a record of ranks: {error}")))
 }
 
-pub(super) fn pair_to_bytes(pair: &SavedPair) -> Result<Vec<u8>> {
+pub(crate) fn pair_to_bytes(pair: &SavedPair) -> Result<Vec<u8>> {
     encoded(pair)
 }
 
-pub(super) fn pair_from_bytes(bytes: &[u8]) -> Result<SavedPair> {
+pub(crate) fn pair_from_bytes(bytes: &[u8]) -> Result<SavedPair> {
     postcard::from_bytes(bytes).map_err(|error| Error::Refused(format!("the record of a rank cannot be read: {error}")))
 }
 

@@ -6,8 +6,8 @@
 
 use crate::{
     Result,
-    host::{Rank, State},
-    slot::{Area, PAGE, Source, page_down},
+    host::{Rank, SavedRank, State},
+    slot::{Area, Areas, PAGE, Slot, Source, page_down},
 };
 use mainstay_engine::{Region, Session};
 use std::{collections::BTreeMap, ops::Range};
@@ -30,11 +30,24 @@ pub(super) fn name(rank: u32, base: usize, start: usize) -> String {
     format!("v{rank}/{:x}", start - base)
 }
 
-/// The part of an area that is saved. Of the stack, it is the part in use. `None`: none is.
-pub(super) fn saved_part(rank_stack: u64, is_stack: bool, start: usize, area: &Area) -> Option<Range<usize>> {
-    let is_saved = area.source == Source::Memory && area.protection & libc::PROT_READ != 0;
-    let used = if is_stack { page_down(rank_stack as usize - RED_ZONE).max(start) } else { start };
-    is_saved.then_some(used..start + area.bytes)
+/// The parts of a rank's memory that are saved, with the places where their areas begin. Of the stack, it is the part in
+/// use.
+fn saved<'a>(slot: Slot, stack: u64, areas: &'a Areas) -> impl Iterator<Item = (usize, u64, Range<usize>)> + 'a {
+    let used = page_down(stack as usize - RED_ZONE);
+    let is_saved = |area: &Area| area.source == Source::Memory && area.protection & libc::PROT_READ != 0;
+    areas.iter().filter(move |(_, area)| is_saved(area)).map(move |(start, area)| {
+        let begin = if slot.stack().contains(&start) { used.max(start) } else { start };
+        (start, area.id, begin..start + area.bytes)
+    })
+}
+
+pub(super) fn saved_places(slot: Slot, rank: &SavedRank) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+    saved(slot, rank.registers.stack, &rank.system.areas).map(|(start, _, range)| (start, range))
+}
+
+/// The parts of a rank's memory that are saved.
+pub(crate) fn saved_parts(slot: Slot, rank: &SavedRank) -> impl Iterator<Item = Range<usize>> + '_ {
+    saved_places(slot, rank).map(|(_, range)| range)
 }
 
 /// The pages of a rank as a region.
@@ -50,12 +63,9 @@ impl Regions {
         let mut wanted = BTreeMap::new();
         for rank in ranks.iter().filter(|rank| !matches!(rank.state, State::Ended(_))) {
             let slot = rank.system.slot;
-            for (start, area) in rank.system.areas.iter() {
-                let is_stack = slot.stack().contains(&start);
-                if let Some(range) = saved_part(rank.registers.stack, is_stack, start, area) {
-                    debug_assert!(range.start.is_multiple_of(PAGE));
-                    wanted.insert(name(rank.number, slot.base, start), Pages { range, id: area.id });
-                }
+            for (start, id, range) in saved(slot, rank.registers.stack, &rank.system.areas) {
+                debug_assert!(range.start.is_multiple_of(PAGE), "a region begins at a page");
+                wanted.insert(name(rank.number, slot.base, start), Pages { range, id });
             }
         }
         for name in self.0.keys().filter(|name| wanted.get(*name) != self.0.get(*name)) {
@@ -65,6 +75,17 @@ impl Regions {
             session.protect(region(name, &pages.range)?)?;
         }
         self.0 = wanted;
+        Ok(())
+    }
+
+    /// A rank leaves this process.
+    pub fn give_up(&mut self, session: &mut Session, rank: u32) -> Result<()> {
+        let of_rank = format!("v{rank}/");
+        let names: Vec<String> = self.0.keys().filter(|name| name.starts_with(&of_rank)).cloned().collect();
+        for name in names {
+            session.unprotect(&name)?;
+            self.0.remove(&name);
+        }
         Ok(())
     }
 

@@ -44,7 +44,10 @@ fn load(
         let (file_end, end) = (at + address + file_bytes, page_up(at + address + memory_bytes));
         let (from_file, offset) = (start..page_up(file_end), file_offset - (address % PAGE) as u64);
         if *file_bytes > 0 {
-            memory::map(slot, &from_file, *protection, Some((file.as_fd(), offset)))?;
+            match protection & libc::PROT_WRITE {
+                0 => memory::map(slot, &from_file, *protection, Some((file.as_fd(), offset)))?,
+                _ => memory::map_copy(slot, &from_file, *protection, file, offset)?,
+            }
             areas.insert(from_file.clone(), *protection, Source::File { file: number, offset });
         }
         if end > from_file.end {

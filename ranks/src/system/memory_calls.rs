@@ -103,7 +103,10 @@ impl System {
             self.areas.insert(range.clone(), protection, Source::Memory);
         } else {
             let file = self.descriptors.get(descriptor as i32)?;
-            memory::map(self.slot, &range, protection, Some((file.host.as_fd(), offset)))?;
+            match (protection & libc::PROT_WRITE, file.regular()) {
+                (0, _) | (_, None) => memory::map(self.slot, &range, protection, Some((file.host.as_fd(), offset)))?,
+                (_, Some((_, handle))) => memory::map_copy(self.slot, &range, protection, handle, offset)?,
+            }
             let source = match file.regular() {
                 Some((path, handle)) => {
                     let number = self.mapped.enter(Path::new(path), handle)?;

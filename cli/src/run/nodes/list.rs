@@ -1,6 +1,6 @@
 //! The list of nodes: a list of hosts, or the answer of a batch system.
 
-use crate::{exit::Failure, given::text_of, run::outside};
+use crate::{exit::Failure, given::text_of, outside};
 use mainstay_engine::printable_path;
 use std::{collections::BTreeMap, env, path::PathBuf, process::Command, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Checks that nodes answer: one command for each node, all in parallel, each with a time limit.
 
-use crate::run::outside;
+use crate::outside;
 use std::{
     process::Command,
     sync::{

@@ -22,7 +22,7 @@ use crate::{
     arguments,
     document::ItemDiff,
     exit::{Exit, Failure, say},
-    look, output,
+    look, output, outside,
     text::count,
 };
 use mainstay_engine::{Landmarks, Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
@@ -115,7 +115,7 @@ impl<'a> Rehearsal<'a> {
             return Err(Failure::usage(format!("the undisturbed run took longer than {limit}; raise --limit")));
         }
         if !start.status.success() {
-            let how = super::outside::describe(start.status);
+            let how = outside::describe(start.status);
             return Err(Failure::usage(format!("the undisturbed run failed ({how}): there is no end to compare with")));
         }
         if calm.spaces().is_empty() && self.wanted.compare.is_empty() {
@@ -177,7 +177,7 @@ impl<'a> Rehearsal<'a> {
                     return Ok(Disturbed::Done(kills));
                 }
                 None => {
-                    let how = super::outside::describe(start.status);
+                    let how = outside::describe(start.status);
                     return Err(Failure::lost(format!(
                         "started again after {}, the job failed ({how}); with --seed {} it can be repeated",
                         count(kills.into(), "kill"),
