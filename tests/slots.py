@@ -7,7 +7,7 @@ from pathlib import Path
 import library
 from command import MAINSTAY
 from limits import LIMIT_S
-from mpi import MPICH, ROOT
+from mpi import MPICH, OPENMPI, ROOT
 from programs import BUILT
 from supervised import run
 
@@ -18,11 +18,17 @@ CACHE = {"XDG_CACHE_HOME": str(ROOT / "target" / "tests" / "cache")}
 WARNINGS = ("-Wall", "-Wextra")
 
 
-def build(source, *flags):
+def build(source, *flags, name=None):
     """The path of the program, compiled from a file in tests/ranks by Mainstay's compiler."""
     source = FOLDER / source
     os.environ.update(CACHE)
-    return made([MAINSTAY, COMPILERS[source.suffix], "-O1", *WARNINGS, *flags], [source], f"slots-{source.name}")
+    return made([MAINSTAY, COMPILERS[source.suffix], "-O1", *WARNINGS, *flags], [source], name or f"slots-{source.name}")
+
+
+def killer():
+    """The library that kills a host of ranks at an event; see tests/ranks/killer.c."""
+    words = [OPENMPI.command("mpicc"), "-O1", *WARNINGS, "-Werror", "-shared", "-fPIC"]
+    return made(words, [FOLDER / "killer.c"], "killer.so")
 
 
 def build_native(sources, name):

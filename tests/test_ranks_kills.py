@@ -5,11 +5,8 @@ import itertools
 import random
 import re
 
-import library
 import pytest
-from mpi import OPENMPI
-from programs import BUILT
-from slots import FOLDER, build, in_slots
+from slots import build, in_slots, killer
 
 RANKS = 4
 # The programs, with their steps and the files that they write.
@@ -21,14 +18,6 @@ PROCESSES = [0, 4, 0, 0, 3, 0, 1, 0, 0, 2]
 OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAINSTAY_CAPTURE": "incremental-snapshot"}}
 RESULT = re.compile(r"^sum .* ranks$", re.M)
 ATTEMPTS = 3  # a job that comes to its end before the event is followed by a new one
-
-
-def killer():
-    library_of_events = BUILT / "slots" / "killer.so"
-    words = [OPENMPI.command("mpicc"), "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", FOLDER / "killer.c"]
-    library_of_events.parent.mkdir(parents=True, exist_ok=True)
-    library.once(library_of_events, words, [words[-1]], lambda made: library.run([*words, "-o", made]))
-    return library_of_events
 
 
 def outcome(status, output, folder, files):
