@@ -10,8 +10,8 @@ from slots import build, in_slots, killer
 
 RANKS = 4
 # The programs, with their steps and the files that they write.
-PROGRAMS = {"pipeline": ("pipeline.c", 100, "log.*"), "cpp": ("state.cpp", 400, "stream.*.out"),
-            "fortran": ("state.f90", 800, "table.*.out")}  # fmt: skip
+PROGRAMS = {"pipeline": ("pipeline.c", 60, "log.*"), "cpp": ("state.cpp", 250, "stream.*.out"),
+            "fortran": ("state.f90", 500, "table.*.out")}  # fmt: skip
 # The events of killer.c, each with the largest number that a short run comes to.
 EVENTS = {"turn": 4000, "write": 60, "sync": 20, "read": 30, "map": 300}
 PROCESSES = [0, 4, 0, 0, 3, 0, 1, 0, 0, 2]
@@ -26,6 +26,8 @@ def outcome(status, output, folder, files):
     assert status == 0 and len(found) == 1, output
     written = {path.name: path.read_bytes() for path in sorted(folder.glob(files))}
     assert len(written) == RANKS, written.keys()
+    # A removed file stays removed, and has no second name.
+    assert not [*folder.glob("*.direct"), *folder.glob("first.*"), *folder.glob(".*.mainstay")]
     return found, written
 
 

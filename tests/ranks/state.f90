@@ -1,5 +1,6 @@
 ! state STEPS: state of Fortran that no program saves by itself: COMMON, saved variables, allocatables, derived types with
-! pointers, a formatted file that is half read, one that is half written, and a direct-access file.
+! pointers, a formatted file that is half read, one that is half written, a scratch file, and a direct-access file that is
+! removed at the end.
 
 module kept
   implicit none
@@ -37,7 +38,7 @@ program state
   implicit none
   common /carried/ edge, field, number
   real(8) :: edge, field(100), part, total, record(4)
-  integer :: number, rank, ranks, error, steps, step, out, in, direct, got, i
+  integer :: number, rank, ranks, error, steps, step, out, in, direct, scratch, got, i
   type(node), pointer :: one
   character(len=40) :: word
   call MPI_Init(error)
@@ -53,6 +54,7 @@ program state
   rewind (in)
   open (newunit=out, file=trim(word)//'.out', status='replace', action='write')
   open (newunit=direct, file=trim(word)//'.direct', status='replace', access='direct', recl=32, form='unformatted')
+  open (newunit=scratch, status='scratch', form='unformatted')
   edge = rank
   field = rank*0.125d0
   number = 0
@@ -73,6 +75,7 @@ program state
     text = text//achar(97 + mod(step, 26))
     record = [field(1), edge, real(step, 8), real(calls(), 8)]
     write (direct, rec=mod(step, 50) + 1) record
+    write (scratch) step, record
     edge = 0.9d0*edge + sum(field)/100 + len(text)
     number = number + got
     write (out, '(i0,1x,es24.16,1x,a)') step, edge, text
@@ -81,11 +84,17 @@ program state
     read (direct, rec=mod(i, 50) + 1) record
     part = part + sum(record)
   end do
+  rewind (scratch)
+  do i = 1, steps
+    read (scratch) got, record
+    part = part + got + sum(record)
+  end do
   one => list
   do while (associated(one))
     part = part + one%number + sum(one%cells)
     one => one%next
   end do
+  close (scratch)
   close (in)
   close (out)
   close (direct, status='delete')
