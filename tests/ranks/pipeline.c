@@ -1,7 +1,7 @@
 /* pipeline STEPS: wavefronts over rows of cells, as LU of the NAS benchmarks has them. At nearly every moment messages are
  * in flight: short ones, ones that nobody waits for yet, receives that wait, and long ones whose sender waits.
  *
- * Each rank adds a line to its file in every tenth step, and renames the file in the middle. The sum depends on every message. */
+ * Each rank appends a line to its file in every tenth step, and renames the file in the middle. The sum depends on every message. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,7 +79,8 @@ int main(int count, char **arguments) {
   for (int i = 0; i < 3; i++) flights[i].long_one = malloc(LONG * sizeof(double));
   snprintf(name, sizeof name, "log.%d", rank);
   snprintf(first_name, sizeof first_name, "first.%d", rank);
-  FILE *log = fopen(first_name, "w");
+  fclose(fopen(first_name, "w"));
+  FILE *log = fopen(first_name, "a");
   for (int step = 0; step < steps; step++) {
     depart(&flights[step % 3], step);
     wave(step, 1);
