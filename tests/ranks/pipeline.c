@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 40, WIDTH = 64, LONG = 20000, EARLY = 10 };
+enum { ROWS = 40, WIDTH = 64, LONG = 20000, EARLY = 10, WAVE = 5 };
 
 static int rank, ranks;
 static double cells[ROWS][WIDTH], far[LONG];
@@ -18,18 +18,19 @@ static uint64_t sum_of(const void *bytes, size_t size, uint64_t sum) {
   return sum;
 }
 
-/* A wave goes from rank `from` on, one row after another; each row is a message. */
+/* A wave goes from rank `from` on, one row after another; each row is a message, and all are
+ * alike but for their order. */
 static void wave(int step, int direction) {
   int low = rank - direction, high = rank + direction;
   double edge[WIDTH / 8];
   for (int row = 0; row < ROWS; row++) {
     memset(edge, 0, sizeof edge);
     if (low >= 0 && low < ranks)
-      MPI_Recv(edge, WIDTH / 8, MPI_DOUBLE, low, row, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(edge, WIDTH / 8, MPI_DOUBLE, low, WAVE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < WIDTH; i++)
       cells[row][i] = 0.4 * cells[row][i] + 0.3 * edge[i / 8] + 1e-3 * ((step + rank * 3 + row + i) % 11);
     if (high >= 0 && high < ranks)
-      MPI_Send(&cells[row][WIDTH - WIDTH / 8], WIDTH / 8, MPI_DOUBLE, high, row, MPI_COMM_WORLD);
+      MPI_Send(&cells[row][WIDTH - WIDTH / 8], WIDTH / 8, MPI_DOUBLE, high, WAVE, MPI_COMM_WORLD);
   }
 }
 
@@ -44,7 +45,7 @@ static void depart(struct flight *flight, int step) {
   int next = (rank + 1) % ranks;
   for (int i = 0; i < EARLY; i++) {
     for (int j = 0; j < i; j++) flight->bytes[i][j] = (char)(step + rank + i * j);
-    MPI_Isend(flight->bytes[i], i, MPI_BYTE, next, 1000 + step % 3 * 100 + i, MPI_COMM_WORLD, &flight->sends[i]);
+    MPI_Isend(flight->bytes[i], i, MPI_BYTE, next, 1000 + step % 3, MPI_COMM_WORLD, &flight->sends[i]);
   }
   for (int i = 0; i < LONG; i++) flight->long_one[i] = step + rank * 0.25 + i % 13;
   MPI_Isend(flight->long_one, LONG, MPI_DOUBLE, next, 2000 + step % 3, MPI_COMM_WORLD, &flight->sends[EARLY]);
@@ -55,8 +56,8 @@ static uint64_t arrive(struct flight *flight, int step, uint64_t sum) {
   char bytes[EARLY];
   MPI_Status status;
   MPI_Irecv(far, LONG, MPI_DOUBLE, before, 2000 + step % 3, MPI_COMM_WORLD, &flight->receive);
-  for (int i = EARLY - 1; i >= 0; i--) {
-    MPI_Recv(bytes, EARLY, MPI_BYTE, MPI_ANY_SOURCE, 1000 + step % 3 * 100 + i, MPI_COMM_WORLD, &status);
+  for (int i = 0; i < EARLY; i++) {
+    MPI_Recv(bytes, EARLY, MPI_BYTE, MPI_ANY_SOURCE, 1000 + step % 3, MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_BYTE, &count);
     sum = sum_of(bytes, (size_t)count, sum + (uint64_t)(count * 31 + status.MPI_SOURCE));
   }

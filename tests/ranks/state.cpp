@@ -88,7 +88,7 @@ int main(int count, char **arguments) {
   const std::string name = "stream." + std::to_string(rank);
   {
     std::ofstream made(name + ".in");
-    for (int i = 0; i < steps; i++) made << i * 7 % 1000 << ' ' << "word" << i << '\n';
+    for (int i = 0; i < steps; i++) made << i * 7 % 1000 << ' ' << "word" << i << std::string(60, ' ') << '\n';
   }
   std::ifstream in(name + ".in");
   std::ofstream out(name + ".out");
@@ -114,7 +114,7 @@ int main(int count, char **arguments) {
     local_numbers.push_back(static_cast<int>(random() % 100));
     sum += deep(3, step) + exchange(number) + static_cast<long>(function(2)) + local_numbers.back();
     text.str(std::to_string(sum));
-    out << step << ' ' << text.str() << ' ' << table.size() << '\n';
+    out << step << ' ' << text.str() << ' ' << table.size() << std::endl;
     sum %= 1000003;
   }
   in.close();

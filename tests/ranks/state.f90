@@ -49,7 +49,7 @@ program state
   write (word, '(a,i0)') 'table.', rank
   open (newunit=in, file=trim(word)//'.in', status='replace', action='readwrite')
   do step = 1, steps
-    write (in, '(i0,1x,f8.3)') step*3, step*0.25d0
+    write (in, '(i0,1x,f8.3,1x,a)') step*3, step*0.25d0, repeat('x', 40)
   end do
   rewind (in)
   open (newunit=out, file=trim(word)//'.out', status='replace', action='write')
