@@ -132,7 +132,7 @@ void end_job(const char *format, ...) {
 void refuse(const char *function, const char *advice) {
   char message[512];
   fflush(NULL);
-  snprintf(message, sizeof message, "rank %d: %s is not supported in slots. %s", rank_info.rank, function, advice);
+  snprintf(message, sizeof message, "%s is not supported in slots. %s", function, advice);
   mainstay_gate(MAINSTAY_GATE_REFUSE, message);
   abort();
 }

@@ -142,6 +142,7 @@ fn of_shard(
             if !matches!(pair.rank.state, State::Ended(_)) {
                 protect_areas(slot, &pair.rank)?;
             }
+            pair.rank.system.take_back_files();
             Ok((Rank::bring_back(slot, pair.rank)?, Mailbox::bring_back(pair.mailbox)))
         })
         .collect()

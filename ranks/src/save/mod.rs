@@ -37,6 +37,7 @@ impl Saver {
     ) -> Result<()> {
         let mut streams = vec![(JOB.to_owned(), JobRecord::new(post.slots().ranks, program).to_bytes()?)];
         for rank in ranks.iter_mut() {
+            rank.system.begin_revision();
             let pair = saved_pair(rank, post.mailbox(rank.number))?;
             streams.push((stream(rank.number), pair_to_bytes(&pair)?));
         }

@@ -2,7 +2,10 @@
 //!
 //! Invariant: two numbers that a rank duplicated share one open file, also after a restart.
 
-use super::{Arguments, System, kernel};
+use super::{
+    Arguments, System, kernel,
+    removed::{Number, bytes_of, name_of, nameless_again, number_of},
+};
 use crate::{Error, Result, memory};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -57,6 +60,16 @@ pub(crate) struct SavedFile {
     offset: u64,
     /// The length of a file that the rank writes; a restart cuts it back to that.
     length: Option<u64>,
+    /// The bytes of a file without a name.
+    #[serde(with = "serde_bytes")]
+    bytes: Option<Vec<u8>>,
+}
+
+impl SavedFile {
+    /// The path of a regular file that has one.
+    pub fn name(&self) -> Option<&[u8]> {
+        (self.kind == Kind::Regular && self.bytes.is_none()).then_some(&*self.path)
+    }
 }
 
 impl OpenFile {
@@ -136,13 +149,25 @@ impl Descriptors {
 
     fn close(&mut self, number: i32) -> io::Result<()> {
         let file = self.open.remove(&number).ok_or_else(|| error(libc::EBADF))?;
-        if file.writes() {
-            self.written.retain(|path| *path != file.path);
-            self.written.push(file.path.clone());
+        if file.writes()
+            && let Some(name) = name_of(&file.host)
+        {
+            self.written.retain(|path| *path != name);
+            self.written.push(name);
             let surplus = self.written.len().saturating_sub(WRITTEN_MAX);
             self.written.drain(..surplus);
         }
         Ok(())
+    }
+
+    /// The regular files that a revision needs, and their paths.
+    pub fn numbers(&self) -> BTreeMap<Number, Vec<u8>> {
+        let open = self.open.values().filter(|file| file.kind == Kind::Regular);
+        let open = open.filter_map(|file| Some((number_of(&file.host.metadata().ok()?), name_of(&file.host)?)));
+        let closed = self.written.iter();
+        let closed = closed
+            .filter_map(|path| Some((number_of(&fs::metadata(std::ffi::OsStr::from_bytes(path)).ok()?), path.clone())));
+        open.chain(closed).collect()
     }
 
     /// The files as they are now.
@@ -163,13 +188,24 @@ impl Descriptors {
                 remarks.push(format!("descriptor {number} ({name}) is not saved: a restart has it closed"));
             }
             let numbers = vec![*number];
-            let (path, flags, kind) = (file.path.clone(), file.flags, file.kind);
-            all.push((file, SavedFile { numbers, path, flags, kind, offset, length }));
+            let (flags, kind) = (file.flags, file.kind);
+            let name = if kind == Kind::Regular { name_of(&file.host) } else { Some(file.path.clone()) };
+            let bytes = if name.is_none() { bytes_of(&file.host) } else { None };
+            let path = name.unwrap_or_else(|| file.path.clone());
+            all.push((file, SavedFile { numbers, path, flags, kind, offset, length, bytes }));
         }
         let closed = self.written.iter().filter_map(|path| {
             let length = fs::metadata(std::ffi::OsStr::from_bytes(path)).ok()?.len();
             let (numbers, path) = (Vec::new(), path.clone());
-            Some(SavedFile { numbers, path, flags: 0, kind: Kind::Regular, offset: 0, length: Some(length) })
+            Some(SavedFile {
+                numbers,
+                path,
+                flags: 0,
+                kind: Kind::Regular,
+                offset: 0,
+                length: Some(length),
+                bytes: None,
+            })
         });
         all.into_iter().map(|(_, saved)| saved).chain(closed).collect()
     }
@@ -191,7 +227,9 @@ impl Descriptors {
                     let host = reopened(file).map_err(|error| {
                         Error::Refused(format!("rank {rank} had {} open, and now: {error}", path.display()))
                     })?;
-                    cut_back(path, file, remarks);
+                    if file.bytes.is_none() {
+                        cut_back(path, file, remarks);
+                    }
                     OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind }
                 }
             };
@@ -225,8 +263,12 @@ fn reopened(file: &SavedFile) -> io::Result<File> {
     let access = file.flags & libc::O_ACCMODE;
     let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
-    let mut host =
-        OpenOptions::new().read(reads).write(writes).custom_flags(keep).open(OsString::from_vec(file.path.clone()))?;
+    let mut options = OpenOptions::new();
+    options.read(reads).write(writes).custom_flags(keep);
+    let mut host = match &file.bytes {
+        Some(bytes) => nameless_again(&file.path, &mut options, bytes)?,
+        None => options.open(OsString::from_vec(file.path.clone()))?,
+    };
     if file.kind != Kind::Device {
         host.seek(SeekFrom::Start(file.offset))?;
     }

@@ -65,6 +65,15 @@ impl System {
                 Err(error) => return kernel::number(&error),
             }
         }
+        let [from, name, to, new_name, ..] = arguments;
+        match number {
+            libc::SYS_unlinkat => self.removed.keep(from, name),
+            libc::SYS_renameat | libc::SYS_renameat2 => {
+                self.removed.keep(from, name);
+                self.removed.keep(to, new_name);
+            }
+            _ => {}
+        }
         self.with_umask(|_| kernel::call(number, arguments))
     }
 

@@ -10,6 +10,7 @@ mod kernel;
 mod memory_calls;
 mod polling;
 mod process;
+mod removed;
 mod table;
 
 pub(crate) use descriptors::SavedFile;
@@ -24,6 +25,7 @@ use descriptors::Descriptors;
 use directory::Directory;
 use memory_calls::Heap;
 use process::Process;
+use removed::Removed;
 use serde::{Deserialize, Serialize};
 use table::{Treatment, treatment};
 
@@ -52,6 +54,7 @@ pub(crate) struct System {
     pub clocks: Clocks,
     descriptors: Descriptors,
     directory: Directory,
+    removed: Removed,
     /// Refusals that were reported: once each.
     reported: Vec<i64>,
     /// Messages for the user, in order.
@@ -67,7 +70,15 @@ pub(crate) struct SavedSystem {
     process: Process,
     clocks: Clocks,
     pub files: Vec<SavedFile>,
+    removed: Removed,
     directory: Vec<u8>,
+}
+
+impl SavedSystem {
+    /// Brings back the files that the rank has removed or renamed since the revision.
+    pub fn take_back_files(&self) {
+        self.files.iter().filter_map(SavedFile::name).for_each(|path| self.removed.take_back(path));
+    }
 }
 
 impl System {
@@ -83,9 +94,20 @@ impl System {
             clocks: Clocks::default(),
             descriptors: Descriptors::standard(rank)?,
             directory: Directory::current()?,
+            removed: Removed::default(),
             reported: Vec::new(),
             remarks: Vec::new(),
         })
+    }
+
+    /// A revision is made of the rank as it is now.
+    pub fn begin_revision(&mut self) {
+        self.removed.revision(self.descriptors.numbers());
+    }
+
+    /// The job has ended.
+    pub fn end(&mut self) {
+        self.removed.end();
     }
 
     /// The state to save. The rank does not run.
@@ -97,6 +119,7 @@ impl System {
             process: self.process.clone(),
             clocks: self.clocks.saved(),
             files: self.descriptors.save(&mut self.remarks),
+            removed: self.removed.clone(),
             directory: self.directory.path()?,
         })
     }
@@ -108,6 +131,7 @@ impl System {
         let has_ended = saved.areas.iter().next().is_none();
         let clocks = if has_ended { Ok(saved.clocks) } else { saved.clocks.brought_back(slot) };
         let clocks = clocks.map_err(|error| Error::system("the clocks of a rank", error))?;
+        let descriptors = Descriptors::open_again(rank, &saved.files, &mut remarks)?;
         Ok(System {
             slot,
             rank,
@@ -116,7 +140,8 @@ impl System {
             heap: saved.heap,
             process: saved.process,
             clocks,
-            descriptors: Descriptors::open_again(rank, &saved.files, &mut remarks)?,
+            removed: saved.removed,
+            descriptors,
             directory: Directory::open(&saved.directory)?,
             reported: Vec::new(),
             remarks,

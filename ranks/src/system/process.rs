@@ -10,6 +10,10 @@ const ACTION_BYTES: usize = 32;
 /// No process number of Linux has more bits.
 const NUMBER_BITS: u32 = 22;
 
+const NO_PROCESS: &str = "it tried to start another process (fork, system, popen), which a rank in a slot cannot";
+const NO_THREAD: &str = "it tried to start a thread, which a rank in a slot cannot; set OMP_NUM_THREADS=1, or run it with --virtual \
+                         and more ranks";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     /// The process number, the same for as long as the job lives, and different for each rank of a process.
@@ -44,6 +48,21 @@ impl Process {
 }
 
 impl System {
+    /// Refuses a thread or a process, by its own message.
+    pub(super) fn clone(&mut self, number: i64, [first, ..]: Arguments) -> io::Result<i64> {
+        let flags = match number {
+            libc::SYS_clone => first,
+            // The structure of the call begins with them.
+            libc::SYS_clone3 => memory::get(self.slot, first as usize)?,
+            _ => 0,
+        };
+        match flags & libc::CLONE_THREAD as u64 {
+            0 => self.refuse(libc::SYS_fork, NO_PROCESS),
+            _ => self.refuse(libc::SYS_clone, NO_THREAD),
+        }
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+
     pub(super) fn process_number(&mut self, _: i64, _: Arguments) -> io::Result<i64> {
         Ok(self.process.number.into())
     }

@@ -27,9 +27,6 @@ pub(super) enum Treatment {
     Refuse(i32, &'static str),
 }
 
-const NO_PROCESS: &str = "it tried to start another process (fork, system, popen), which a rank in a slot cannot";
-const NO_THREAD: &str = "it tried to start a thread, which a rank in a slot cannot; set OMP_NUM_THREADS=1, or run it with --virtual \
-                         and more ranks";
 const NO_EXEC: &str = "it tried to replace its program (exec), which a rank in a slot cannot";
 const NO_SHARING: &str = "it tried to share memory with another process (System V), which a rank in a slot cannot";
 const NO_TIMER: &str = "it set a timer that sends signals, which do not reach a rank in a slot";
@@ -186,8 +183,7 @@ pub(super) fn treatment(number: i64) -> Treatment {
         libc::SYS_prctl => Emulate(System::prctl),
         libc::SYS_prlimit64 => Emulate(System::prlimit),
         libc::SYS_wait4 | libc::SYS_waitid => Answer(-(libc::ECHILD as i64)),
-        libc::SYS_clone | libc::SYS_clone3 => Refuse(EPERM, NO_THREAD),
-        libc::SYS_fork | libc::SYS_vfork => Refuse(ENOSYS, NO_PROCESS),
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => Emulate(System::clone),
         libc::SYS_execve | libc::SYS_execveat => Refuse(EPERM, NO_EXEC),
         libc::SYS_shmget | libc::SYS_semget | libc::SYS_msgget => Refuse(ENODEV, NO_SHARING),
         libc::SYS_getuid

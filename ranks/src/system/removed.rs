@@ -1,0 +1,115 @@
+//! Files that a rank removes or renames while the last revision needs them. A second name beside each keeps it until a
+//! newer revision is safe; a restart gives it its own name back.
+
+use super::kernel;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{CString, OsStr},
+    fs,
+    io::{self, Read, Write},
+    mem,
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, OpenOptionsExt},
+        },
+    },
+    path::Path,
+};
+
+/// A file system's number of a file.
+pub(super) type Number = (u64, u64);
+
+pub(super) fn number_of(about: &fs::Metadata) -> Number {
+    (about.dev(), about.ino())
+}
+
+/// The files of the last revision, and those of them that have a second name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Removed {
+    /// The path of each.
+    needed: BTreeMap<Number, Vec<u8>>,
+    /// The paths that the last revision needs, and those that the one before it needs.
+    since: BTreeSet<Vec<u8>>,
+    before: BTreeSet<Vec<u8>>,
+}
+
+impl Removed {
+    /// A revision with these files is made now. The one before it is safe.
+    pub fn revision(&mut self, needed: BTreeMap<Number, Vec<u8>>) {
+        for path in mem::replace(&mut self.before, mem::take(&mut self.since)) {
+            if !self.before.contains(&path) {
+                let _ = fs::remove_file(OsStr::from_bytes(&second_name(&path)));
+            }
+        }
+        self.needed = needed;
+    }
+
+    /// The job has ended: no revision needs a file any more.
+    pub fn end(&mut self) {
+        for path in mem::take(&mut self.before).into_iter().chain(mem::take(&mut self.since)) {
+            let _ = fs::remove_file(OsStr::from_bytes(&second_name(&path)));
+        }
+    }
+
+    /// Gives a file of the revision its name back, if it has lost that since.
+    pub fn take_back(&self, path: &[u8]) {
+        let second = second_name(path);
+        let (first, second) = (OsStr::from_bytes(path), OsStr::from_bytes(&second));
+        // An older second name is of no use while there is a file.
+        let is_newer = !self.before.contains(path) || fs::symlink_metadata(first).is_err();
+        if is_newer && fs::symlink_metadata(second).is_ok() {
+            let _ = fs::rename(second, first);
+        }
+    }
+
+    /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor.
+    pub fn keep(&mut self, directory: u64, name: u64) {
+        let mut about = [0u64; mem::size_of::<libc::stat>() / 8];
+        let arguments = [directory, name, about.as_mut_ptr() as u64, libc::AT_SYMLINK_NOFOLLOW as u64, 0, 0];
+        if kernel::call(libc::SYS_newfstatat, arguments) != 0 {
+            return;
+        }
+        let Some(path) = self.needed.get(&(about[0], about[1])) else { return };
+        let second = second_name(path);
+        let _ = fs::remove_file(OsStr::from_bytes(&second));
+        let Ok(second) = CString::new(second) else { return };
+        let current = libc::AT_FDCWD as u64;
+        // A file system without second names loses the file, as it does outside of slots.
+        if kernel::call(libc::SYS_linkat, [directory, name, current, second.as_ptr() as u64, 0, 0]) == 0 {
+            self.since.insert(path.clone());
+        }
+    }
+}
+
+fn second_name(path: &[u8]) -> Vec<u8> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let mut name = b".".to_vec();
+    name.extend(path.file_name().unwrap_or_default().as_bytes());
+    name.extend(b".mainstay");
+    path.with_file_name(OsStr::from_bytes(&name)).into_os_string().as_bytes().to_vec()
+}
+
+/// The name that an open file has now: it may have been renamed. `None`: it has been removed.
+pub(super) fn name_of(file: &fs::File) -> Option<Vec<u8>> {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let is_it = number_of(&fs::metadata(&path).ok()?) == number_of(&file.metadata().ok()?);
+    is_it.then(|| path.into_os_string().as_bytes().to_vec())
+}
+
+/// The bytes of a file without a name: nothing else keeps them.
+pub(super) fn bytes_of(file: &fs::File) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A file without a name again, where it was.
+pub(super) fn nameless_again(path: &[u8], options: &mut fs::OpenOptions, bytes: &[u8]) -> io::Result<fs::File> {
+    let folder = Path::new(OsStr::from_bytes(path)).parent().unwrap_or(Path::new("/"));
+    let mut made = fs::OpenOptions::new().write(true).read(true).custom_flags(libc::O_TMPFILE).open(folder)?;
+    made.write_all(bytes)?;
+    options.open(format!("/proc/self/fd/{}", made.as_raw_fd()))
+}

@@ -1,0 +1,73 @@
+"""Ranks in slots that are killed at any event, in a checkpoint, in a restore and between, come back on other numbers of
+processes: the results and files are those of an undisturbed run."""
+
+import itertools
+import random
+import re
+
+import pytest
+from slots import build, in_slots, killer
+
+RANKS = 4
+# The programs, with their steps and the files that they write.
+PROGRAMS = {"pipeline": ("pipeline.c", 60, "log.*"), "cpp": ("state.cpp", 250, "stream.*.out"),
+            "fortran": ("state.f90", 500, "table.*.out")}  # fmt: skip
+# The events of killer.c, each with the largest number that a short run comes to.
+EVENTS = {"turn": 4000, "write": 60, "sync": 20, "read": 30, "map": 300}
+PROCESSES = [0, 4, 0, 0, 3, 0, 1, 0, 0, 2]
+OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAINSTAY_CAPTURE": "incremental-snapshot"}}
+RESULT = re.compile(r"^sum .* ranks$", re.M)
+ATTEMPTS = 3  # a job that comes to its end before the event is followed by a new one
+
+
+def outcome(status, output, folder, files):
+    """The result, and the bytes of the files."""
+    found = RESULT.findall(output)
+    assert status == 0 and len(found) == 1, output
+    written = {path.name: path.read_bytes() for path in sorted(folder.glob(files))}
+    assert len(written) == RANKS, written.keys()
+    # A removed file stays removed, and has no second name.
+    assert not [*folder.glob("*.direct"), *folder.glob("first.*"), *folder.glob(".*.mainstay")]
+    return found, written
+
+
+def kill_again_and_again(name, seed, kills, mpi, scratch, **settings):
+    """Kills a job at `kills` events that the seed chooses, and lets it go on after each."""
+    source, steps, files = PROGRAMS[name]
+    command, options = [build(source), steps], ("--every", "10ms")
+    chance, processes = random.Random(f"{name} {seed}"), itertools.cycle(PROCESSES[seed % 3 :] + PROCESSES[: seed % 3])
+    (scratch / "calm").mkdir()
+    calm = outcome(*in_slots(command, RANKS, scratch / "calm"), scratch / "calm", files)
+    note, done, ended = scratch / "killed", 0, 0
+    while done < kills:
+        assert ended <= ATTEMPTS * kills, f"{done} kills, and {ended} jobs came to their end"
+        count, event = next(processes), chance.choice(list(EVENTS))
+        variables = {
+            "LD_PRELOAD": killer(),
+            "KILL_AT": f"{event}:{chance.randint(1, EVENTS[event])}",
+            "KILL_RANK": chance.randrange(max(1, count)),
+            "KILL_NOTE": note,
+            **settings,
+        }
+        status, output = in_slots(command, RANKS, scratch, mpi, count, options, **variables)
+        if note.exists():
+            assert status != 0, output
+            note.unlink()
+            done += 1
+        else:
+            assert outcome(status, output, scratch, files) == calm
+            ended += 1
+    assert outcome(*in_slots(command, RANKS, scratch, mpi, 2, **settings), scratch, files) == calm
+
+
+@pytest.mark.parametrize("name, seed", [("pipeline", 1), ("pipeline", 2), ("cpp", 3), ("fortran", 4)])
+def test_killed_ranks_come_back(name, seed, mpi, scratch):
+    kill_again_and_again(name, seed, 10, mpi, scratch)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("capture", ["whole", *OTHERS])
+@pytest.mark.parametrize("seed", range(10, 32))
+def test_ranks_come_back_after_thousands_of_kills(name, capture, seed, mpi, scratch):
+    kill_again_and_again(name, seed, 10, mpi, scratch, **OTHERS.get(capture, {}))
