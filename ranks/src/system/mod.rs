@@ -6,6 +6,7 @@
 mod clock;
 mod descriptors;
 mod directory;
+mod input;
 mod kernel;
 mod memory_calls;
 mod polling;
