@@ -165,7 +165,7 @@ impl<'a> Job<'a> {
             if let Some(code) = self.obey()? {
                 self.post.drain()?;
                 self.saver.save_end(self.session, &self.program)?;
-                self.ranks.iter_mut().for_each(|rank| rank.system.end());
+                self.ranks.iter_mut().for_each(|rank| rank.system.end_job());
                 return Ok(Ended::Whole(code));
             }
             self.ask()?;

@@ -9,6 +9,7 @@ use super::{
 use crate::{Error, Result, memory};
 use serde::{Deserialize, Serialize};
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     ffi::OsString,
     fs::{self, File, OpenOptions},
@@ -35,6 +36,8 @@ pub(super) struct OpenFile {
     path: Vec<u8>,
     flags: i32,
     kind: Kind,
+    /// The place in the standard input of the job. It is rank 0's.
+    pub input: Option<Cell<u64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +60,7 @@ pub(crate) struct SavedFile {
     path: Vec<u8>,
     flags: i32,
     kind: Kind,
+    /// The place in it. Of standard input: the bytes that the rank has read.
     offset: u64,
     /// The length of a file that the rank writes; a restart cuts it back to that.
     length: Option<u64>,
@@ -78,6 +82,11 @@ impl OpenFile {
         (self.kind == Kind::Regular).then_some((std::ffi::OsStr::from_bytes(&self.path), &self.host))
     }
 
+    /// It is a file, whatever it is to the rank.
+    pub fn is_a_file(&self) -> bool {
+        self.host.metadata().is_ok_and(|about| about.is_file())
+    }
+
     fn writes(&self) -> bool {
         self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
@@ -93,7 +102,7 @@ impl OpenFile {
         };
         let path =
             fs::read_link(format!("/proc/self/fd/{}", host.as_raw_fd())).map(|path| path.into_os_string().into_vec());
-        OpenFile { host, path: path.unwrap_or_default(), flags, kind }
+        OpenFile { host, path: path.unwrap_or_default(), flags, kind, input: None }
     }
 }
 
@@ -119,7 +128,7 @@ impl Descriptors {
     pub fn standard(rank: usize) -> Result<Descriptors> {
         let mut open = BTreeMap::new();
         for number in 0..3 {
-            open.insert(i32::from(number), Rc::new(standard(rank, number)?));
+            open.insert(i32::from(number), Rc::new(standard(rank, number, None)?));
         }
         Ok(Descriptors { open, written: Vec::new() })
     }
@@ -181,7 +190,7 @@ impl Descriptors {
             let length = file.writes().then(|| file.host.metadata().map_or(0, |about| about.len()));
             let offset = match file.kind {
                 Kind::Regular | Kind::Directory => (&file.host).stream_position().unwrap_or(0),
-                _ => 0,
+                _ => file.input.as_ref().map_or(0, Cell::get),
             };
             if file.kind == Kind::Lost {
                 let name = String::from_utf8_lossy(&file.path);
@@ -221,7 +230,7 @@ impl Descriptors {
                 continue;
             }
             let open = match file.kind {
-                Kind::Standard(number) => standard(rank, number)?,
+                Kind::Standard(number) => standard(rank, number, Some(file.offset))?,
                 Kind::Lost => continue,
                 Kind::Regular | Kind::Directory | Kind::Device => {
                     let host = reopened(file).map_err(|error| {
@@ -230,7 +239,7 @@ impl Descriptors {
                     if file.bytes.is_none() {
                         cut_back(path, file, remarks);
                     }
-                    OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind }
+                    OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind, input: None }
                 }
             };
             let open = Rc::new(open);
@@ -242,7 +251,8 @@ impl Descriptors {
     }
 }
 
-fn standard(rank: usize, number: u8) -> Result<OpenFile> {
+/// `place`: where the rank was in it. `None`: it begins.
+fn standard(rank: usize, number: u8, place: Option<u64>) -> Result<OpenFile> {
     let wrong = |error| Error::system("standard input and output", error);
     let host = if number == 0 && rank != 0 {
         File::open("/dev/null").map_err(wrong)?
@@ -256,7 +266,9 @@ fn standard(rank: usize, number: u8) -> Result<OpenFile> {
         }
     };
     let flags = if number == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
-    Ok(OpenFile { host, path: Vec::new(), flags, kind: Kind::Standard(number) })
+    let begin = || (&host).stream_position().unwrap_or(0);
+    let input = (number == 0 && rank == 0).then(|| Cell::new(place.unwrap_or_else(begin)));
+    Ok(OpenFile { host, path: Vec::new(), flags, kind: Kind::Standard(number), input })
 }
 
 fn reopened(file: &SavedFile) -> io::Result<File> {

@@ -6,6 +6,7 @@
 mod clock;
 mod descriptors;
 mod directory;
+mod input;
 mod kernel;
 mod memory_calls;
 mod polling;
@@ -106,7 +107,7 @@ impl System {
     }
 
     /// The job has ended.
-    pub fn end(&mut self) {
+    pub fn end_job(&mut self) {
         self.removed.end();
     }
 

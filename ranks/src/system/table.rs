@@ -53,15 +53,14 @@ pub(super) fn treatment(number: i64) -> Treatment {
         libc::SYS_process_vm_readv | libc::SYS_membarrier => Answer(-(ENOSYS as i64)),
 
         // Files that are open.
-        libc::SYS_read
-        | libc::SYS_write
+        libc::SYS_read | libc::SYS_readv => Emulate(System::read),
+        libc::SYS_lseek => Emulate(System::seek),
+        libc::SYS_write
         | libc::SYS_pread64
         | libc::SYS_pwrite64
-        | libc::SYS_readv
         | libc::SYS_writev
         | libc::SYS_preadv
         | libc::SYS_pwritev
-        | libc::SYS_lseek
         | libc::SYS_fstat
         | libc::SYS_fstatfs
         | libc::SYS_fsync
