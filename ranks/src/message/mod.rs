@@ -7,6 +7,7 @@
 //! Invariants: a message stays with its sender or its receiver, and both are saved. Nothing is in flight when ranks are
 //! saved.
 
+mod hosts;
 mod mailbox;
 mod post;
 mod wire;

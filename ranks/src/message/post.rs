@@ -2,6 +2,7 @@
 
 use super::{
     Wire,
+    hosts::Control,
     mailbox::{Arrived, Body, Coming, Label, Mailbox, Posted},
 };
 use crate::{
@@ -9,7 +10,6 @@ use crate::{
     gate::{Message, SYNCHRONOUS},
     memory, slot,
 };
-use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -23,7 +23,7 @@ const HELD_MAX: u64 = 16 << 20;
 const PIECE: usize = 4 << 20;
 
 /// The kinds of messages between processes.
-mod kind {
+pub(super) mod kind {
     /// A whole message.
     pub const SHORT: u32 = 1;
     /// The label of a message that waits with its sender.
@@ -42,16 +42,16 @@ mod kind {
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
-struct Head {
-    kind: u32,
-    reserved: u32,
-    source: u32,
-    destination: u32,
-    context: u32,
-    tag: i32,
-    bytes: u64,
-    number: u64,
-    offset: u64,
+pub(super) struct Head {
+    pub kind: u32,
+    pub reserved: u32,
+    pub source: u32,
+    pub destination: u32,
+    pub context: u32,
+    pub tag: i32,
+    pub bytes: u64,
+    pub number: u64,
+    pub offset: u64,
 }
 
 impl Head {
@@ -60,29 +60,21 @@ impl Head {
     }
 }
 
-/// A word from one host to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Control {
-    pub from: usize,
-    pub word: u64,
-    pub value: u64,
-}
-
 /// The post. `boxes` has the mailboxes of the ranks that are here.
 pub(crate) struct Post {
-    wire: Box<dyn Wire>,
-    slots: Slots,
-    boxes: BTreeMap<u32, Mailbox>,
+    pub(super) wire: Box<dyn Wire>,
+    pub(super) slots: Slots,
+    pub(super) boxes: BTreeMap<u32, Mailbox>,
     /// The process of each rank.
-    places: Vec<u32>,
-    sent: u64,
-    received: u64,
+    pub(super) places: Vec<u32>,
+    pub(super) sent: u64,
+    pub(super) received: u64,
     /// Bytes of short messages that ranks elsewhere have not received yet.
-    underway: BTreeMap<u32, u64>,
+    pub(super) underway: BTreeMap<u32, u64>,
     /// Bytes of short messages that a rank here has received and its sender's process does not know of.
-    unannounced: BTreeMap<(u32, u32), u64>,
-    controls: Vec<Control>,
-    parts: Vec<Vec<u8>>,
+    pub(super) unannounced: BTreeMap<(u32, u32), u64>,
+    pub(super) controls: Vec<Control>,
+    pub(super) parts: Vec<Vec<u8>>,
     /// Bytes that each rank here has sent to each other rank.
     pub traffic: BTreeMap<(u32, u32), u64>,
 }
@@ -110,10 +102,6 @@ impl Post {
 
     pub fn processes(&self) -> usize {
         self.wire.processes()
-    }
-
-    pub fn sum(&mut self, words: &mut [u64]) -> Result<()> {
-        Ok(self.wire.sum(words)?)
     }
 
     pub fn slots(&self) -> Slots {
@@ -257,79 +245,6 @@ impl Post {
         }
     }
 
-    /// Tells another host something.
-    pub fn tell(&mut self, process: usize, word: u64, value: u64) -> Result<()> {
-        if process == self.process() {
-            self.controls.push(Control { from: process, word, value });
-            return Ok(());
-        }
-        let label = Label { source: 0, context: 0, tag: 0, bytes: 0 };
-        let head = Head { number: word, offset: value, ..self.head(kind::CONTROL, label, 0) };
-        self.send_head(process as u32, head, &[])
-    }
-
-    /// Sends a part of a rank that moves to another process.
-    pub fn send_part(&mut self, process: u32, part: &[u8]) -> Result<()> {
-        let label = Label { source: 0, context: 0, tag: 0, bytes: part.len() as u64 };
-        self.send_head(process, self.head(kind::PART, label, 0), part)
-    }
-
-    /// The parts of ranks that have arrived, in order.
-    pub fn parts(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.parts)
-    }
-
-    /// Gives every process the values of all, by their numbers. Collective.
-    pub fn gather<T: Serialize + DeserializeOwned>(&mut self, mine: &T) -> Result<Vec<T>> {
-        const WORD: usize = 8;
-        let garbled = |error| Error::Refused(format!("the words of another host: {error}"));
-        let bytes = postcard::to_stdvec(mine).map_err(garbled)?;
-        let (process, mut lengths) = (self.process(), vec![0; self.processes()]);
-        lengths[process] = bytes.len() as u64;
-        self.sum(&mut lengths)?;
-        let words = |bytes: u64| (bytes as usize).div_ceil(WORD);
-        let mut all = vec![0; lengths.iter().map(|bytes| words(*bytes)).sum()];
-        let before = lengths[..process].iter().map(|bytes| words(*bytes)).sum::<usize>();
-        for (word, part) in all[before..].iter_mut().zip(bytes.chunks(WORD)) {
-            let mut padded = [0; WORD];
-            padded[..part.len()].copy_from_slice(part);
-            *word = u64::from_le_bytes(padded);
-        }
-        self.sum(&mut all)?;
-        let mut rest = &all[..];
-        let mut each = |bytes: &u64| {
-            let (mine, others) = rest.split_at(words(*bytes));
-            rest = others;
-            let bytes: Vec<u8> = mine.iter().flat_map(|word| word.to_le_bytes()).collect();
-            postcard::from_bytes(&bytes).map_err(garbled)
-        };
-        lengths.iter().map(&mut each).collect()
-    }
-
-    /// The words from other hosts that have arrived.
-    pub fn told(&mut self) -> Vec<Control> {
-        std::mem::take(&mut self.controls)
-    }
-
-    /// Waits until nothing is in flight between processes. Collective; no rank runs meanwhile.
-    pub fn drain(&mut self) -> Result<()> {
-        if self.processes() == 1 {
-            return Ok(());
-        }
-        loop {
-            self.poll()?;
-            let mut words = [self.sent, self.received];
-            self.sum(&mut words)?;
-            if words[0] == words[1] {
-                break;
-            }
-        }
-        // Every process has got everything, and knows it.
-        self.underway.clear();
-        self.unannounced.clear();
-        Ok(())
-    }
-
     fn take(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
         let Ok((head, body)) = Head::read_from_prefix(bytes) else { return Ok(()) };
         match head.kind {
@@ -469,12 +384,12 @@ impl Post {
         Ok(())
     }
 
-    fn send_head(&mut self, process: u32, head: Head, body: &[u8]) -> Result<()> {
+    pub(super) fn send_head(&mut self, process: u32, head: Head, body: &[u8]) -> Result<()> {
         self.sent += 1;
         Ok(self.wire.send(process as usize, head.as_bytes(), body)?)
     }
 
-    fn head(&self, kind: u32, label: Label, destination: u32) -> Head {
+    pub(super) fn head(&self, kind: u32, label: Label, destination: u32) -> Head {
         let Label { source, context, tag, bytes } = label;
         Head { kind, reserved: 0, source, destination, context, tag, bytes, number: 0, offset: 0 }
     }
