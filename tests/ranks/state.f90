@@ -1,6 +1,6 @@
-! state STEPS: state of Fortran that no program saves by itself: COMMON, saved variables, allocatables, derived types with
-! pointers, a formatted file that is half read, one that is half written, a scratch file, and a direct-access file that is
-! removed at the end.
+! state STEPS: state of Fortran that no program saves by itself. In memory: COMMON, saved variables, allocatables, and
+! derived types with pointers. In files: a formatted file that is half read, one that is half written, a scratch file, and
+! a direct-access file that is removed at the end.
 
 module kept
   implicit none
