@@ -12,6 +12,7 @@ mod memory_calls;
 mod polling;
 mod process;
 mod table;
+mod unnamed;
 
 pub(crate) use descriptors::SavedFile;
 
