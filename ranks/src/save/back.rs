@@ -2,7 +2,7 @@
 
 use super::{
     Saver,
-    record::{JOB, JobRecord, pair_from_bytes, rank_of, stream, unnamed_stream},
+    record::{JOB, JobRecord, pair_from_bytes, rank_of, stream},
     regions::{name, region, saved_part},
 };
 use crate::{
@@ -139,9 +139,7 @@ fn of_shard(
         .map(|pair| {
             let slot = slots.slot(pair.rank.number as usize);
             protect(slot, &pair)?;
-            let rank = Rank::bring_back(slot, pair.rank)?;
-            rank.system.fill_unnamed(|file| read_stream(session, shard, &unnamed_stream(rank.number, file)))?;
-            Ok((rank, Mailbox::bring_back(pair.mailbox)))
+            Ok((Rank::bring_back(slot, pair.rank)?, Mailbox::bring_back(pair.mailbox)))
         })
         .collect()
 }

@@ -16,7 +16,7 @@ use crate::{
     slot::Program,
 };
 use mainstay_engine::Session;
-use record::{JOB, JobRecord, pair_to_bytes, stream, unnamed_stream};
+use record::{JOB, JobRecord, pair_to_bytes, stream};
 use regions::Regions;
 
 #[derive(Debug, Default)]
@@ -37,8 +37,6 @@ impl Saver {
         for rank in ranks.iter_mut() {
             let pair = saved_pair(rank, post.mailbox(rank.number))?;
             streams.push((stream(rank.number), pair_to_bytes(&pair)?));
-            let unnamed = rank.system.unnamed_files()?.into_iter();
-            streams.extend(unnamed.map(|(number, bytes)| (unnamed_stream(rank.number, number), bytes)));
         }
         self.regions.follow(session, ranks)?;
         checkpoint(session, &streams)

@@ -17,11 +17,6 @@ pub(super) fn stream(rank: u32) -> String {
     format!("v{rank}")
 }
 
-/// The stream with the bytes of a file that a rank has open and has deleted.
-pub(super) fn unnamed_stream(rank: u32, descriptor: i32) -> String {
-    format!("v{rank}-deleted-{descriptor}")
-}
-
 /// The rank that has this stream.
 pub(super) fn rank_of(stream: &str) -> Option<u32> {
     stream.strip_prefix('v')?.parse().ok()

@@ -2,10 +2,7 @@
 //!
 //! Invariant: two numbers that a rank duplicated share one open file, also after a restart.
 
-use super::{
-    Arguments, System, kernel,
-    unnamed::{SAVED_MAX, has_no_name, unnamed_path, without_name},
-};
+use super::{Arguments, System, kernel};
 use crate::{Error, Result, memory};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -77,11 +74,6 @@ impl OpenFile {
         self.host.metadata().is_ok_and(|about| about.is_file())
     }
 
-    /// The rank has it open, and has deleted it.
-    pub fn is_unnamed(&self) -> bool {
-        self.kind == Kind::Regular && has_no_name(&self.host)
-    }
-
     fn writes(&self) -> bool {
         self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
@@ -132,10 +124,6 @@ impl Descriptors {
         self.open.get(&number).ok_or_else(|| error(libc::EBADF))
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (i32, &Rc<OpenFile>)> {
-        self.open.iter().map(|(number, file)| (*number, file))
-    }
-
     /// Enters a file under the lowest free number from `least` on.
     fn enter(&mut self, file: Rc<OpenFile>, least: i32) -> io::Result<i64> {
         if least < 0 {
@@ -176,15 +164,7 @@ impl Descriptors {
                 remarks.push(format!("descriptor {number} ({name}) is not saved: a restart has it closed"));
             }
             let numbers = vec![*number];
-            let (mut path, flags, mut kind) = (file.path.clone(), file.flags, file.kind);
-            if file.is_unnamed() {
-                path = unnamed_path(&path);
-                if length.is_some_and(|length| length > SAVED_MAX) {
-                    let name = String::from_utf8_lossy(&path);
-                    remarks.push(format!("descriptor {number} ({name}) is too large to save: a restart has it closed"));
-                    kind = Kind::Lost;
-                }
-            }
+            let (path, flags, kind) = (file.path.clone(), file.flags, file.kind);
             all.push((file, SavedFile { numbers, path, flags, kind, offset, length }));
         }
         let closed = self.written.iter().filter_map(|path| {
@@ -209,20 +189,10 @@ impl Descriptors {
                 Kind::Standard(number) => standard(rank, number, Some(file.offset))?,
                 Kind::Lost => continue,
                 Kind::Regular | Kind::Directory | Kind::Device => {
-                    let unnamed = without_name(&file.path, &format!("{rank}-{}", file.numbers[0]));
-                    let is_named = unnamed.is_none();
-                    let host = unnamed.unwrap_or_else(|| reopened(file)).and_then(|mut host| {
-                        if file.kind != Kind::Device {
-                            host.seek(SeekFrom::Start(file.offset))?;
-                        }
-                        Ok(host)
-                    });
-                    let host = host.map_err(|error| {
+                    let host = reopened(file).map_err(|error| {
                         Error::Refused(format!("rank {rank} had {} open, and now: {error}", path.display()))
                     })?;
-                    if is_named {
-                        cut_back(path, file, remarks);
-                    }
+                    cut_back(path, file, remarks);
                     OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind, input: None }
                 }
             };
@@ -259,7 +229,12 @@ fn reopened(file: &SavedFile) -> io::Result<File> {
     let access = file.flags & libc::O_ACCMODE;
     let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
-    OpenOptions::new().read(reads).write(writes).custom_flags(keep).open(OsString::from_vec(file.path.clone()))
+    let mut host =
+        OpenOptions::new().read(reads).write(writes).custom_flags(keep).open(OsString::from_vec(file.path.clone()))?;
+    if file.kind != Kind::Device {
+        host.seek(SeekFrom::Start(file.offset))?;
+    }
+    Ok(host)
 }
 
 /// Cuts a file back to the length that it had. Text and data after the revision are written again.

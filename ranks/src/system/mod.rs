@@ -12,7 +12,6 @@ mod memory_calls;
 mod polling;
 mod process;
 mod table;
-mod unnamed;
 
 pub(crate) use descriptors::SavedFile;
 
