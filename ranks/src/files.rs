@@ -4,6 +4,7 @@
 use crate::{Error, Result, slot::build_id};
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     ffi::OsString,
     fs::File,
     io,
@@ -45,11 +46,11 @@ pub(crate) struct MappedFiles(Vec<MappedFile>);
 impl MappedFiles {
     /// The number of the file `file` at `path`.
     pub fn enter(&mut self, path: &Path, file: &File) -> io::Result<u32> {
-        let path = path.as_os_str().as_bytes();
-        if let Some(known) = self.0.iter().position(|one| one.path == path) {
+        let new = MappedFile { path: path.as_os_str().as_bytes().to_vec(), identity: Identity::of(file)? };
+        if let Some(known) = self.0.iter().position(|one| *one == new) {
             return Ok(known as u32);
         }
-        self.0.push(MappedFile { path: path.to_vec(), identity: Identity::of(file)? });
+        self.0.push(new);
         Ok(self.0.len() as u32 - 1)
     }
 
@@ -69,9 +70,15 @@ impl MappedFiles {
         }
     }
 
-    /// Opens all of them again. Refuses a file that is not the same.
-    pub fn open(&self) -> Result<Vec<File>> {
-        self.0.iter().map(MappedFile::open).collect()
+    /// Opens those again that memory still needs, by number. Refuses a file that is not the same.
+    pub fn open(&self, needed: impl Iterator<Item = u32>) -> Result<BTreeMap<u32, File>> {
+        let mut files = BTreeMap::new();
+        for number in needed {
+            if let (Entry::Vacant(place), Some(one)) = (files.entry(number), self.0.get(number as usize)) {
+                place.insert(one.open()?);
+            }
+        }
+        Ok(files)
     }
 }
 
@@ -85,5 +92,29 @@ impl MappedFile {
             return Err(Error::Refused(format!("{} is not the file that was saved with; {advice}", path.display())));
         }
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_that_memory_no_longer_needs_may_be_gone_or_changed() {
+        let path = std::env::temp_dir().join(format!("mainstay-mapped-{}", std::process::id()));
+        let mut files = MappedFiles::default();
+        let mut enter = |bytes: &str| {
+            fs::write(&path, bytes).unwrap();
+            files.enter(&path, &File::open(&path).unwrap()).unwrap()
+        };
+        let (old, new) = (enter("old"), enter("newer"));
+        assert_ne!(old, new, "a changed file is another");
+        assert_eq!(new, files.enter(&path, &File::open(&path).unwrap()).unwrap());
+        assert!(files.open([new, new].into_iter()).is_ok());
+        assert!(files.open([old].into_iter()).is_err());
+        fs::remove_file(&path).unwrap();
+        assert!(files.open([].into_iter()).is_ok());
+        assert!(files.open([new].into_iter()).is_err());
     }
 }

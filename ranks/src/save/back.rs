@@ -151,15 +151,19 @@ fn of_shard(
 /// Maps the areas of a rank, writable.
 pub(crate) fn map_areas(slot: Slot, rank: &SavedRank) -> Result<()> {
     const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
-    let files = rank.system.mapped.open()?;
-    for (start, area) in rank.system.areas.iter() {
+    let system = &rank.system;
+    let needed = system.areas.iter().filter_map(|(_, area)| match area.source {
+        Source::File { file, .. } => Some(file),
+        Source::Memory => None,
+    });
+    let files = system.mapped.open(needed)?;
+    for (start, area) in system.areas.iter() {
         let range = start..start + area.bytes;
         let wrong = |error| Error::system(format_args!("rank {}: its memory at 0x{start:x}", rank.number), error);
         match &area.source {
             Source::Memory => memory::map(slot, &range, BOTH, None).map_err(wrong)?,
             Source::File { file, offset } => {
-                let file =
-                    files.get(*file as usize).ok_or_else(|| wrong(std::io::Error::from_raw_os_error(libc::EBADF)))?;
+                let file = files.get(file).ok_or_else(|| wrong(std::io::Error::from_raw_os_error(libc::EBADF)))?;
                 memory::map(slot, &range, area.protection, Some((file.as_fd(), *offset))).map_err(wrong)?;
             }
         }

@@ -3,7 +3,7 @@
 use super::{Arguments, System, kernel};
 use crate::{
     memory,
-    slot::{PAGE, Slot, Source, page_down, page_up},
+    slot::{Area, PAGE, Slot, Source, page_down, page_up},
 };
 use serde::{Deserialize, Serialize};
 use std::{io, ops::Range, os::fd::AsFd, path::Path};
@@ -33,6 +33,17 @@ fn pages(address: u64, bytes: u64) -> io::Result<Range<usize>> {
     let (address, bytes) = (address as usize, bytes as usize);
     let end = address.checked_add(bytes).filter(|end| *end <= usize::MAX - PAGE).ok_or_else(|| error(libc::ENOMEM))?;
     if address.is_multiple_of(PAGE) && bytes > 0 { Ok(address..page_up(end)) } else { Err(error(libc::EINVAL)) }
+}
+
+/// On this processor, memory that can be written can be read.
+fn readable(protection: i32) -> i32 {
+    if protection & libc::PROT_WRITE == 0 { protection } else { protection | libc::PROT_READ }
+}
+
+/// Memory with contents stays readable when a rank hides it: a checkpoint reads it, and saves no memory that never was.
+fn kept_readable(area: &Area, wanted: i32) -> i32 {
+    let has_contents = area.source == Source::Memory && area.protection & BOTH != 0;
+    if has_contents { wanted | libc::PROT_READ } else { wanted }
 }
 
 impl System {
@@ -68,7 +79,7 @@ impl System {
 
     pub(super) fn mmap(&mut self, _: i64, arguments: Arguments) -> io::Result<i64> {
         let [address, bytes, protection, flags, descriptor, offset] = arguments;
-        let (protection, flags) = (protection as i32, flags as i32);
+        let (protection, flags) = (readable(protection as i32), flags as i32);
         let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
         let is_shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
         if bytes == 0 || !offset.is_multiple_of(PAGE as u64) {
@@ -132,12 +143,15 @@ impl System {
         if bytes == 0 {
             return Ok(0);
         }
-        let (range, protection) = (pages(address, bytes)?, protection as i32);
+        let (range, protection) = (pages(address, bytes)?, readable(protection as i32));
         if !self.areas.covers(&range) {
             return Err(error(libc::ENOMEM));
         }
-        memory::protect(self.slot, &range, protection)?;
-        self.areas.protect(range, protection);
+        for (part, area) in self.areas.within(&range) {
+            let protection = kept_readable(&area, protection);
+            memory::protect(self.slot, &part, protection)?;
+            self.areas.protect(part, protection);
+        }
         Ok(0)
     }
 
@@ -209,5 +223,20 @@ impl System {
             | libc::MADV_COLD => kernel::result(kernel::call(number, arguments)),
             _ => Err(error(libc::EINVAL)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_a_rank_hides_is_saved_if_it_has_contents() {
+        let area = |source, protection| Area { bytes: PAGE, protection, source, id: 1 };
+        let none = libc::PROT_NONE;
+        assert_eq!(kept_readable(&area(Source::Memory, BOTH), none), libc::PROT_READ);
+        assert_eq!(kept_readable(&area(Source::Memory, none), none), none, "never used");
+        assert_eq!(kept_readable(&area(Source::File { file: 0, offset: 0 }, libc::PROT_READ), none), none);
+        assert_eq!(readable(libc::PROT_WRITE), BOTH);
     }
 }
