@@ -22,7 +22,9 @@ def build(source, *flags, name=None):
     """The path of the program, compiled from a file in tests/ranks by Mainstay's compiler."""
     source = FOLDER / source
     os.environ.update(CACHE)
-    return made([MAINSTAY, COMPILERS[source.suffix], "-O1", *WARNINGS, *flags], [source], name or f"slots-{source.name}")
+    return made(
+        [MAINSTAY, COMPILERS[source.suffix], "-O1", *WARNINGS, *flags], [source], name or f"slots-{source.name}"
+    )
 
 
 def killer():

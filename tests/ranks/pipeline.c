@@ -1,7 +1,8 @@
-/* pipeline STEPS: wavefronts over rows of cells, as LU of the NAS benchmarks has them. At nearly every moment messages are
- * in flight: short ones, ones that nobody waits for yet, receives that wait, and long ones whose sender waits.
+/* pipeline STEPS: wavefronts over rows of cells, as LU of the NAS benchmarks has them. At nearly every moment messages
+ * are in flight: short ones, ones that nobody waits for yet, receives that wait, and long ones whose sender waits.
  *
- * Each rank appends a line to its file in every tenth step, and renames the file in the middle. The sum depends on every message. */
+ * Each rank appends a line to its file in every tenth step, and renames the file in the middle. The sum depends on
+ * every message. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,8 +26,7 @@ static void wave(int step, int direction) {
   double edge[WIDTH / 8];
   for (int row = 0; row < ROWS; row++) {
     memset(edge, 0, sizeof edge);
-    if (low >= 0 && low < ranks)
-      MPI_Recv(edge, WIDTH / 8, MPI_DOUBLE, low, WAVE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (low >= 0 && low < ranks) MPI_Recv(edge, WIDTH / 8, MPI_DOUBLE, low, WAVE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < WIDTH; i++)
       cells[row][i] = 0.4 * cells[row][i] + 0.3 * edge[i / 8] + 1e-3 * ((step + rank * 3 + row + i) % 11);
     if (high >= 0 && high < ranks)

@@ -1,5 +1,5 @@
-/* random SEED PHASES: a random MPI program without deadlocks. Every rank draws the same plan from the seed. Each prints a
- * digest of all that it received.
+/* random SEED PHASES: a random MPI program without deadlocks. Every rank draws the same plan from the seed. Each prints
+ * a digest of all that it received.
  *
  * In a phase a rank first starts some receives, then all its sends, and then waits. So nobody waits for a later phase.
  * A receive from any source has a tag of its own, or a single sender: the outcome is determined. */
@@ -200,20 +200,47 @@ static void collect(void) {
   MPI_Comm comm = of->comm;
   MPI_Request *request = &into->request;
   switch (kind) {
-  case 0: MPI_Bcast(into->numbers, n, MPI_INT, root, comm); break;
-  case 1: MPI_Allreduce(mine, into->numbers, n, MPI_INT, op, comm); break;
-  case 2: MPI_Allgather(mine, n, MPI_INT, into->numbers, n, MPI_INT, comm); break;
-  case 3: MPI_Alltoall(mine, n, MPI_INT, into->numbers, n, MPI_INT, comm); break;
-  case 4: MPI_Reduce(in_place && me == root ? MPI_IN_PLACE : out, into->numbers, n, MPI_INT, op, root, comm); break;
-  case 5: MPI_Scan(mine, into->numbers, n, MPI_INT, op, comm); break;
-  case 6: MPI_Gather(out, n / 2, types[1], into->numbers, n, MPI_INT, root, comm); break;
-  case 7: MPI_Scatter(out, n, MPI_INT, into->numbers, n / 2, types[1], root, comm); break;
-  case 8: MPI_Ibcast(into->numbers, n, MPI_INT, root, comm, request); break;
-  case 9: MPI_Iallreduce(mine, into->numbers, n, MPI_INT, op, comm, request); break;
-  case 10: MPI_Ialltoall(out, n / 2, types[1], into->numbers, n, MPI_INT, comm, request); break;
-  case 11: MPI_Ireduce_scatter_block(mine, into->numbers, n, MPI_INT, op, comm, request); break;
-  case 12: MPI_Ibarrier(comm, request); break;
-  default: MPI_Exscan(out, into->numbers, n, MPI_INT, op, comm);
+  case 0:
+    MPI_Bcast(into->numbers, n, MPI_INT, root, comm);
+    break;
+  case 1:
+    MPI_Allreduce(mine, into->numbers, n, MPI_INT, op, comm);
+    break;
+  case 2:
+    MPI_Allgather(mine, n, MPI_INT, into->numbers, n, MPI_INT, comm);
+    break;
+  case 3:
+    MPI_Alltoall(mine, n, MPI_INT, into->numbers, n, MPI_INT, comm);
+    break;
+  case 4:
+    MPI_Reduce(in_place && me == root ? MPI_IN_PLACE : out, into->numbers, n, MPI_INT, op, root, comm);
+    break;
+  case 5:
+    MPI_Scan(mine, into->numbers, n, MPI_INT, op, comm);
+    break;
+  case 6:
+    MPI_Gather(out, n / 2, types[1], into->numbers, n, MPI_INT, root, comm);
+    break;
+  case 7:
+    MPI_Scatter(out, n, MPI_INT, into->numbers, n / 2, types[1], root, comm);
+    break;
+  case 8:
+    MPI_Ibcast(into->numbers, n, MPI_INT, root, comm, request);
+    break;
+  case 9:
+    MPI_Iallreduce(mine, into->numbers, n, MPI_INT, op, comm, request);
+    break;
+  case 10:
+    MPI_Ialltoall(out, n / 2, types[1], into->numbers, n, MPI_INT, comm, request);
+    break;
+  case 11:
+    MPI_Ireduce_scatter_block(mine, into->numbers, n, MPI_INT, op, comm, request);
+    break;
+  case 12:
+    MPI_Ibarrier(comm, request);
+    break;
+  default:
+    MPI_Exscan(out, into->numbers, n, MPI_INT, op, comm);
   }
   if (kind == 5 || kind == 4 || kind == 11) into->count = n;
   if (kind == 4 && me != root) into->count = 0;

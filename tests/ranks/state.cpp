@@ -1,5 +1,5 @@
-// state STEPS: state of C++ that no program saves by itself: statics, thread_local, containers, streams half read and half
-// written, and an exception that is in flight through frames which send messages.
+// state STEPS: state of C++ that no program saves by itself: statics, thread_local, containers, streams half read and
+// half written, and an exception that is in flight through frames which send messages.
 #include <mpi.h>
 
 #include <fstream>
@@ -78,7 +78,7 @@ int deep(int depth, int step) {
   }
 }
 
-}  // namespace
+} // namespace
 
 int main(int count, char **arguments) {
   MPI_Init(&count, &arguments);

@@ -1,6 +1,6 @@
-! state STEPS: state of Fortran that no program saves by itself: COMMON, saved variables, allocatables, derived types with
-! pointers, a formatted file that is half read, one that is half written, a scratch file, and a direct-access file that is
-! removed at the end.
+! state STEPS: state of Fortran that no program saves by itself. It has COMMON, saved variables, allocatables, and derived
+! types with pointers. One formatted file is half read, and one is half written. A scratch file has no name. A
+! direct-access file is removed at the end.
 
 module kept
   implicit none

@@ -202,7 +202,7 @@ mod tests {
                     }
                 }
                 1 => {
-                    areas.remove(range);
+                    areas.remove(range.clone());
                     each.for_each(|at| drop(model.remove(&at)));
                 }
                 2 => {

@@ -102,7 +102,8 @@ static void with_gaps(void) {
     CHECK(all[4 * i + 1] == -9 && (all[4 * i + 3] == -9));
   }
   MPI_Gather(packed, 2, MPI_INT, all, 1, gapped, size - 1, comm);
-  for (int i = 0; me == size - 1 && i < size; i++) CHECK(all[4 * i] == i && all[4 * i + 2] == 8 && all[4 * i + 1] == -9);
+  for (int i = 0; me == size - 1 && i < size; i++)
+    CHECK(all[4 * i] == i && all[4 * i + 2] == 8 && all[4 * i + 1] == -9);
   if (me != 0) mine[0] = mine[2] = -1;
   MPI_Bcast(mine, me == 0 ? 1 : 2, me == 0 ? gapped : MPI_INT, 0, comm);
   CHECK(me == 0 || (mine[0] == 0 && mine[1] == value(0, 0, 6)));

@@ -123,7 +123,8 @@ static void opened_otherwise(void) {
   MPI_Type_vector(2, 1, 2, MPI_INT, &pair);
   MPI_Type_commit(&pair);
   snprintf(missing, sizeof missing, "%s.%d", path, rank);
-  MPI_File_open(MPI_COMM_SELF, missing, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+  MPI_File_open(MPI_COMM_SELF, missing, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                &file);
   MPI_File_write(file, out, 1, pair, MPI_STATUS_IGNORE);
   MPI_File_read_at(file, 0, in, 2, MPI_INT, MPI_STATUS_IGNORE);
   CHECK(in[0] == 1 && in[1] == 2);

@@ -9,18 +9,12 @@ static const struct {
   const char *name;
   void (*run)(void);
 } parts[] = {
-    {"point", point},
-    {"waits", waits},
-    {"probes", probes},
-    {"collectives", collectives},
-    {"vectors", vectors},
-    {"communicators", communicators},
-    {"topologies", topologies},
-    {"types", types},
-    {"packs", packs},
-    {"operations", operations},
-    {"general", general},
-    {"nonblocking", nonblocking},
+    {"point", point},           {"waits", waits},
+    {"probes", probes},         {"collectives", collectives},
+    {"vectors", vectors},       {"communicators", communicators},
+    {"topologies", topologies}, {"types", types},
+    {"packs", packs},           {"operations", operations},
+    {"general", general},       {"nonblocking", nonblocking},
     {"files", files},
 };
 

@@ -25,7 +25,7 @@
 
 #define BITS(TYPE, KIND)                                                                                               \
   static void bits_of_##KIND(void) {                                                                                   \
-    TYPE mine = (TYPE)(rank % 5 | 16), got, all = (TYPE)-1, any = 0, odd = 0, truth = (TYPE)(rank == 1);               \
+    TYPE mine = (TYPE)(rank % 5 | 16), got, all = (TYPE) - 1, any = 0, odd = 0, truth = (TYPE)(rank == 1);             \
     for (int of = 0; of < ranks; of++) {                                                                               \
       TYPE one = (TYPE)(of % 5 | 16);                                                                                  \
       all &= one, any |= one, odd ^= one;                                                                              \
@@ -45,10 +45,11 @@
   }
 
 #define INTEGERS(DO)                                                                                                   \
-  DO(int, MPI_INT) DO(short, MPI_SHORT) DO(long, MPI_LONG) DO(unsigned, MPI_UNSIGNED)                                  \
-  DO(unsigned long, MPI_UNSIGNED_LONG) DO(long long, MPI_LONG_LONG) DO(signed char, MPI_SIGNED_CHAR)                   \
-  DO(unsigned char, MPI_UNSIGNED_CHAR) DO(int8_t, MPI_INT8_T) DO(int64_t, MPI_INT64_T) DO(uint16_t, MPI_UINT16_T)      \
-  DO(uint64_t, MPI_UINT64_T) DO(MPI_Aint, MPI_AINT) DO(MPI_Count, MPI_COUNT)
+  DO(int, MPI_INT)                                                                                                     \
+  DO(short, MPI_SHORT) DO(long, MPI_LONG) DO(unsigned, MPI_UNSIGNED) DO(unsigned long, MPI_UNSIGNED_LONG)              \
+      DO(long long, MPI_LONG_LONG) DO(signed char, MPI_SIGNED_CHAR) DO(unsigned char, MPI_UNSIGNED_CHAR)               \
+          DO(int8_t, MPI_INT8_T) DO(int64_t, MPI_INT64_T) DO(uint16_t, MPI_UINT16_T) DO(uint64_t, MPI_UINT64_T)        \
+              DO(MPI_Aint, MPI_AINT) DO(MPI_Count, MPI_COUNT)
 #define REALS(DO) DO(float, MPI_FLOAT) DO(double, MPI_DOUBLE) DO(long double, MPI_LONG_DOUBLE)
 #define CALL(TYPE, KIND) of_##KIND();
 #define CALL_BITS(TYPE, KIND) bits_of_##KIND();

@@ -105,7 +105,7 @@ static void in_order(void) {
 static void unexpected(void) {
   unsigned char bytes[10];
   MPI_Request *requests = malloc(UNEXPECTED * sizeof *requests);
-  unsigned char(*out)[10] = malloc(UNEXPECTED * sizeof *out);
+  unsigned char (*out)[10] = malloc(UNEXPECTED * sizeof *out);
   for (int i = 0; i < UNEXPECTED; i++) {
     fill(out[i], rank, i % 10, i);
     MPI_Isend(out[i], i % 10, MPI_BYTE, next, i / 10, MPI_COMM_WORLD, &requests[i]);
