@@ -137,7 +137,7 @@ fn of_shard(
     session.shards()?.fill(shard, &regions)?;
     pairs
         .into_iter()
-        .map(|pair| {
+        .map(|mut pair| {
             let slot = slots.slot(pair.rank.number as usize);
             if !matches!(pair.rank.state, State::Ended(_)) {
                 protect_areas(slot, &pair.rank)?;

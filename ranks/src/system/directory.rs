@@ -74,7 +74,11 @@ impl System {
             }
             _ => {}
         }
-        self.with_umask(|_| kernel::call(number, arguments))
+        let result = self.with_umask(|_| kernel::call(number, arguments));
+        if result == 0 && [libc::SYS_renameat, libc::SYS_renameat2].contains(&number) {
+            self.removed.is_renamed((from, name), (to, new_name));
+        }
+        result
     }
 
     /// The older calls, as their `*at` twins.

@@ -77,8 +77,9 @@ pub(crate) struct SavedSystem {
 
 impl SavedSystem {
     /// Brings back the files that the rank has removed or renamed since the revision.
-    pub fn take_back_files(&self) {
-        self.files.iter().filter_map(SavedFile::name).for_each(|path| self.removed.take_back(path));
+    pub fn take_back_files(&mut self) {
+        let SavedSystem { files, removed, .. } = self;
+        files.iter().filter_map(SavedFile::name).for_each(|path| removed.take_back(path));
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Removed {
     /// The paths that the last revision needs, and those that the one before it needs.
     since: BTreeSet<Vec<u8>>,
     before: BTreeSet<Vec<u8>>,
+    /// Files that a restart has given their names back. They may have another name, too.
+    returned: BTreeSet<Number>,
 }
 
 impl Removed {
@@ -55,24 +57,29 @@ impl Removed {
     }
 
     /// Gives a file of the revision its name back, if it has lost that since.
-    pub fn take_back(&self, path: &[u8]) {
+    pub fn take_back(&mut self, path: &[u8]) {
         let second = second_name(path);
         let (first, second) = (OsStr::from_bytes(path), OsStr::from_bytes(&second));
         // An older second name is of no use while there is a file.
         let is_newer = !self.before.contains(path) || fs::symlink_metadata(first).is_err();
         if is_newer && fs::symlink_metadata(second).is_ok() {
             let _ = fs::rename(second, first);
+            self.returned.extend(fs::metadata(first).map(|about| number_of(&about)));
+        }
+    }
+
+    /// A file was renamed. The kernel does nothing if it has the new name already, from before a restart.
+    pub fn is_renamed(&self, from: (u64, u64), to: (u64, u64)) {
+        let number = number_at(from);
+        if number.is_some_and(|number| self.returned.contains(&number)) && number == number_at(to) {
+            kernel::call(libc::SYS_unlinkat, [from.0, from.1, 0, 0, 0, 0]);
         }
     }
 
     /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor.
     pub fn keep(&mut self, directory: u64, name: u64) {
-        let mut about = [0u64; mem::size_of::<libc::stat>() / 8];
-        let arguments = [directory, name, about.as_mut_ptr() as u64, libc::AT_SYMLINK_NOFOLLOW as u64, 0, 0];
-        if kernel::call(libc::SYS_newfstatat, arguments) != 0 {
-            return;
-        }
-        let Some(path) = self.needed.get(&(about[0], about[1])) else { return };
+        let number = number_at((directory, name));
+        let Some(path) = number.and_then(|number| self.needed.get(&number)) else { return };
         let second = second_name(path);
         let _ = fs::remove_file(OsStr::from_bytes(&second));
         let Ok(second) = CString::new(second) else { return };
@@ -82,6 +89,13 @@ impl Removed {
             self.since.insert(path.clone());
         }
     }
+}
+
+/// The file of this name, which lies in the memory of a rank, in the directory of the host's descriptor.
+fn number_at((directory, name): (u64, u64)) -> Option<Number> {
+    let mut about = [0u64; mem::size_of::<libc::stat>() / 8];
+    let arguments = [directory, name, about.as_mut_ptr() as u64, libc::AT_SYMLINK_NOFOLLOW as u64, 0, 0];
+    (kernel::call(libc::SYS_newfstatat, arguments) == 0).then_some((about[0], about[1]))
 }
 
 fn second_name(path: &[u8]) -> Vec<u8> {
