@@ -31,7 +31,7 @@ help:
 	@echo "make test                     the tests that decide whether a change lands, within 12 minutes on two cores"
 	@echo "make test NAME=holds::        the tests in Rust with that in their names"
 	@echo "make test NAME=tests/test_run.py::test_x     one test in Python, or one file of them"
-	@echo "make check                    format, lints and unit tests"
+	@echo "make check                    format, lints, and unit tests of what changed since the last commit"
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"

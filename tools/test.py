@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import changed
 import python_tests
 import rust_tests
 from mpi import ROOT
@@ -101,7 +102,7 @@ def tell(total):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--campaign", action="store_true", help="also the long tests, with no budget")
-    options.add_argument("--check", action="store_true", help="format, lints and unit tests")
+    options.add_argument("--check", action="store_true", help="format, lints, and unit tests of the change")
     options.add_argument("--only", metavar="NAME", help="the tests of that name")
     options.add_argument(
         "--budgets", action="store_true", help="write tests/budgets.json anew, from the times of this run"
@@ -111,7 +112,8 @@ def main():
         total = timed(options.only, only, options.only)
     elif options.check:
         total = lints()
-        total.add(timed("unit tests", check, *rust_tests.cargo("test", "--lib", "--bins", "--", "--quiet")))
+        for command in changed.commands():
+            total.add(timed("unit tests", check, *command))
     else:
         set_up()
         total = lints()
