@@ -85,7 +85,10 @@ impl Job<'_> {
     pub(super) fn balance(&mut self, balance: Balance) -> Result<()> {
         let (places, loads) = self.loads()?;
         let open = vec![true; self.post.processes()];
-        self.place_anew(balance.strategy, &places, &loads, &open)?;
+        let moved = self.place_anew(balance.strategy, &places, &loads, &open)?;
+        if moved > 0 {
+            self.session.remark(&format!("{moved} of {} ranks moved, for an even load", places.len()));
+        }
         self.ranks.iter_mut().for_each(|rank| rank.busy = Duration::ZERO);
         self.post.traffic.clear();
         self.balanced = Instant::now();
