@@ -199,7 +199,7 @@ impl<'a> Job<'a> {
 
     /// Obeys the words of other hosts. Returns the exit code of the job once it is to end.
     fn obey(&mut self) -> Result<Option<i32>> {
-        for control in self.post.told() {
+        for control in self.post.controls() {
             match control.word {
                 word::SAVE => self.save()?,
                 word::BALANCE => self.move_for_balance()?,

@@ -30,7 +30,7 @@ impl Post {
     }
 
     /// The words from other hosts that have arrived.
-    pub fn told(&mut self) -> Vec<Control> {
+    pub fn controls(&mut self) -> Vec<Control> {
         std::mem::take(&mut self.controls)
     }
 

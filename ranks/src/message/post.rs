@@ -371,8 +371,8 @@ impl Post {
         if *bytes < HELD_MAX / 4 {
             return Ok(());
         }
-        let told = Label { source: rank, bytes: std::mem::take(bytes), ..label };
-        self.send_head(process, self.head(kind::RECEIVED, told, 0), &[])
+        let received = Label { source: rank, bytes: std::mem::take(bytes), ..label };
+        self.send_head(process, self.head(kind::RECEIVED, received, 0), &[])
     }
 
     fn send_short(&mut self, label: Label, to: u32, data: usize) -> Result<()> {
