@@ -2,12 +2,13 @@
  * are in flight: short ones, ones that nobody waits for yet, receives that wait, and long ones whose sender waits.
  *
  * Each rank appends a line to its file in every tenth step, and renames the file in the middle. The sum depends on
- * every message. */
+ * every message. The clocks never go back. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROWS = 40, WIDTH = 64, LONG = 20000, EARLY = 10, WAVE = 5 };
 
@@ -67,6 +68,22 @@ static uint64_t arrive(struct flight *flight, int step, uint64_t sum) {
   return sum;
 }
 
+/* No clock goes back, and none fails, also over a restart. */
+static void look_at_clocks(void) {
+  static struct timespec last[2];
+  static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID};
+  for (int i = 0; i < 2; i++) {
+    struct timespec now;
+    int failed = clock_gettime(clocks[i], &now);
+    if (failed || now.tv_sec < last[i].tv_sec || (now.tv_sec == last[i].tv_sec && now.tv_nsec < last[i].tv_nsec)) {
+      fprintf(stderr, "clock %d went back or failed\n", (int)clocks[i]);
+      MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    last[i] = now;
+  }
+  if (clock() == (clock_t)-1 || time(NULL) < 1) MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 int main(int count, char **arguments) {
   static struct flight flights[3];
   uint64_t sum = 14695981039346656037u, *all;
@@ -83,6 +100,7 @@ int main(int count, char **arguments) {
   fclose(fopen(first_name, "w"));
   FILE *log = fopen(first_name, "a");
   for (int step = 0; step < steps; step++) {
+    look_at_clocks();
     depart(&flights[step % 3], step);
     wave(step, 1);
     wave(step, -1);

@@ -8,7 +8,7 @@ const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
 
 /// Passes the call on. Returns the result, or the error number below zero. The kernel checks the addresses.
-pub(super) fn call(number: i64, arguments: Arguments) -> i64 {
+pub(crate) fn call(number: i64, arguments: Arguments) -> i64 {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the table lets only calls pass that change nothing of the host but what the rank owns.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };

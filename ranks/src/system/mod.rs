@@ -15,6 +15,7 @@ mod removed;
 mod table;
 
 pub(crate) use descriptors::SavedFile;
+pub(crate) use kernel::call as pass;
 
 use crate::{
     Error, Result,
