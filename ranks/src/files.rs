@@ -1,7 +1,7 @@
 //! Files that a rank has mapped without ever being able to write: programs, libraries, read-only data. Their bytes are
 //! not saved. A restart maps the same files again, and refuses others.
 
-use crate::{Error, Result, slot::build_id};
+use crate::{Error, Result, elf::build_id};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -1,7 +1,7 @@
 //! The gate: the one page that a rank and its host share, and the calls through it. `capi/ranks/gate.h` describes it.
 #![allow(unsafe_code)]
 
-use crate::{Error, Result, slot::PAGE, x86_64};
+use crate::{Error, Result, address::PAGE, x86_64};
 use std::ffi::c_int;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -2,7 +2,9 @@
 
 use crate::{
     Error, Result,
-    slot::{Library, Needs, Program, Slots},
+    address::Slots,
+    elf::Needs,
+    slot::{Library, Program},
     x86_64,
 };
 use std::ffi::OsString;

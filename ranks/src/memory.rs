@@ -4,7 +4,7 @@
 //! fault of the rank would.
 #![allow(unsafe_code)]
 
-use crate::slot::Slot;
+use crate::address::Slot;
 use std::{
     ffi::{c_int, c_void},
     fs::File,

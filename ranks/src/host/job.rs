@@ -1,17 +1,19 @@
 //! A job as one process has it: begins or is brought back, runs, is saved, recovers, ends.
 
 use super::{
-    Ended, Options, Rank, SavedPair, State,
+    Ended, Options,
     moving::Balance,
-    rank::Node,
     trap::{Trap, block_signals},
     turns::Turns,
 };
 use crate::{
-    Error, Result, Wire, memory,
+    Error, Result, Wire,
+    address::Slots,
+    memory,
     message::{Mailbox, Post},
+    rank::{Node, Rank, SavedPair, State},
     save::{Back, Saver, bring_back},
-    slot::{Library, Program, Slots},
+    slot::{Library, Program},
 };
 use mainstay_engine::{ErrorKind, Session};
 use std::time::{Duration, Instant};

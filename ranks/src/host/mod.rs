@@ -5,14 +5,12 @@
 
 mod job;
 mod moving;
-mod rank;
 mod trap;
 mod turns;
 
 pub use moving::Balance;
-pub(crate) use rank::{Rank, SavedPair, SavedRank, State, saved_pair};
 
-use crate::{Error, Result, Wire, gate, refusal, slot::Slots, x86_64};
+use crate::{Error, Result, Wire, address::Slots, gate, memory, refusal, x86_64};
 use mainstay_engine::Session;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -48,7 +46,10 @@ impl Reserved {
         if let Some(why) = x86_64::unsupported() {
             return Err(Error::Refused(format!("ranks in slots cannot run on this machine: {why}")));
         }
-        Slots::reserve()?;
+        memory::reserve(Slots::range()).map_err(|error| {
+            let advice = "lift the limit on address space (ulimit -v unlimited)";
+            Error::Refused(format!("the addresses of the slots are not free ({error}); {advice}"))
+        })?;
         gate::open()?;
         Ok(Reserved(()))
     }

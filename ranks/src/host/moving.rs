@@ -3,15 +3,14 @@
 //! Invariants: ranks move only when nothing is in flight and every rank is at the gate. All processes know the place of
 //! every rank, and change it together. A rank is on one process.
 
-use super::{
-    job::Job,
-    rank::{Rank, SavedPair, saved_pair},
-};
+use super::job::Job;
 use crate::{
-    Error, Result, memory,
+    Error, Result,
+    address::PAGE,
+    memory,
     message::{Mailbox, Post},
+    rank::{Rank, SavedPair, saved_pair},
     save::{map_areas, pair_from_bytes, pair_to_bytes, protect_areas, saved_parts},
-    slot::PAGE,
 };
 use mainstay_engine::HandoverCounts;
 use mainstay_objects::{

@@ -1,10 +1,10 @@
 //! The system calls and faults of the rank that runs.
 #![allow(unsafe_code)]
 
-use super::rank::Rank;
 use crate::{
     Error, Result,
     gate::call,
+    rank::Rank,
     slot::Source,
     system::{Outcome, System, pass},
     x86_64::{Context, InRank, catch_system_calls, run_rank},

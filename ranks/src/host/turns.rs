@@ -1,14 +1,12 @@
 //! The turns of the ranks of a process: each runs until it waits, has had its share, or ends.
 
-use super::{
-    Rank, State,
-    trap::{BY_SIGNAL, Trap, end_by, signal_name},
-};
+use super::trap::{BY_SIGNAL, Trap, end_by, signal_name};
 use crate::{
     Error, Result,
     gate::{Info, NODE_NAME_BYTES, call},
     memory,
     message::Post,
+    rank::{Rank, State},
 };
 use std::{
     thread,

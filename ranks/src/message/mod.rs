@@ -13,5 +13,5 @@ mod post;
 mod wire;
 
 pub(crate) use mailbox::{Mailbox, SavedMailbox};
-pub(crate) use post::{Post, Slots};
+pub(crate) use post::Post;
 pub use wire::{Alone, Wire};

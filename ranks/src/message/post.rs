@@ -8,12 +8,12 @@ use super::{
 use crate::{
     Error, Result,
     gate::{Message, SYNCHRONOUS},
-    memory, slot,
+    memory,
 };
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub(crate) use slot::Slots;
+use crate::address::{Slot, Slots};
 
 /// A message of more bytes waits with its sender until its receiver is ready.
 const SHORT_MAX: u64 = 64 << 10;
@@ -431,7 +431,7 @@ impl Post {
         Ok(())
     }
 
-    fn slot(&self, rank: u32) -> slot::Slot {
+    fn slot(&self, rank: u32) -> Slot {
         self.slots.slot(rank as usize)
     }
 

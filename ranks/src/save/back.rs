@@ -6,10 +6,12 @@ use super::{
 };
 use crate::{
     Error, Result,
-    host::{Rank, SavedRank, State},
+    address::Slot,
+    address::Slots,
     memory,
-    message::{Mailbox, Slots},
-    slot::{Program, Slot, Source},
+    message::Mailbox,
+    rank::{Rank, SavedRank, State},
+    slot::{Program, Source},
 };
 use mainstay_engine::Session;
 use std::{collections::BTreeMap, os::fd::AsFd};

@@ -13,8 +13,8 @@ pub(crate) use regions::saved_parts;
 
 use crate::{
     Result,
-    host::{Rank, saved_pair},
     message::Post,
+    rank::{Rank, saved_pair},
     slot::Program,
 };
 use mainstay_engine::Session;

@@ -1,7 +1,7 @@
 //! The streams of a shard: `job` describes the job, and a stream for each rank has everything about it but the bytes
 //! of its memory.
 
-use crate::{Error, Result, host::SavedPair, slot::Program};
+use crate::{Error, Result, rank::SavedPair, slot::Program};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 

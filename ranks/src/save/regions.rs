@@ -6,8 +6,9 @@
 
 use crate::{
     Result,
-    host::{Rank, SavedRank, State},
-    slot::{Area, Areas, PAGE, Slot, Source, page_down},
+    address::{PAGE, Slot, page_down},
+    rank::{Rank, SavedRank, State},
+    slot::{Area, Areas, Source},
 };
 use mainstay_engine::{Region, Session};
 use std::{collections::BTreeMap, ops::Range};

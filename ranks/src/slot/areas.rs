@@ -4,7 +4,7 @@
 //! writable counts as memory, whatever file it came from: its bytes are saved. An area has a new `id` whenever its pages
 //! are new ones, so a region of the engine never takes new pages for old ones.
 
-use super::PAGE;
+use crate::address::PAGE;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Range};
 

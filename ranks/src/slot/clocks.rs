@@ -1,7 +1,10 @@
 //! The image with the clocks of a rank, in place of the kernel's vDSO.
 
-use super::{Areas, PAGE, Slot, Source, page_down, page_up};
-use crate::memory;
+use super::{Areas, Source};
+use crate::{
+    address::{PAGE, Slot, page_down, page_up},
+    memory,
+};
 use object::{Endianness, Object, ObjectSymbol, elf::FileHeader64, read::elf::ElfFile};
 use std::io;
 
@@ -37,5 +40,3 @@ pub(super) fn put(slot: Slot, areas: &mut Areas) -> io::Result<usize> {
 
 /// The image begins here, after the address at which it is put.
 pub(super) const HEADER: usize = PAGE;
-/// More than the image needs.
-pub(super) const BYTES: usize = 16 * PAGE;

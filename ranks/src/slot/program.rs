@@ -1,7 +1,9 @@
 //! The program that all ranks run, and the library that is its MPI.
 
-use super::{Executable, Needs};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    elf::{Executable, Needs},
+};
 use std::{
     env,
     ffi::{OsStr, OsString},

@@ -1,7 +1,14 @@
 //! A new rank: its program and loader in its slot, and the stack with which a process begins.
 
-use super::{Areas, Executable, PAGE, Program, Slot, Source, clocks, elf::Segment, page_down, page_up};
-use crate::{Error, Result, files::MappedFiles, memory, x86_64::entry_frame};
+use super::{Areas, Program, Source, clocks};
+use crate::{
+    Error, Result,
+    address::{PAGE, Slot, page_down, page_up},
+    elf::{Executable, Segment},
+    files::MappedFiles,
+    memory,
+    x86_64::entry_frame,
+};
 use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt, path::Path};
 
 /// A rank that can begin.

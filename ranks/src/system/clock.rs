@@ -1,7 +1,7 @@
 //! The clocks of a rank. A restart does not turn them back.
 
 use super::{Arguments, System, kernel};
-use crate::{memory, slot::Slot};
+use crate::{address::Slot, memory};
 use serde::{Deserialize, Serialize};
 use std::io;
 

@@ -2,8 +2,9 @@
 
 use super::{Arguments, System, kernel};
 use crate::{
+    address::{PAGE, Slot, page_down, page_up},
     memory,
-    slot::{Area, PAGE, Slot, Source, page_down, page_up},
+    slot::{Area, Source},
 };
 use serde::{Deserialize, Serialize};
 use std::{io, ops::Range, os::fd::AsFd, path::Path};

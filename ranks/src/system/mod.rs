@@ -17,11 +17,7 @@ mod table;
 pub(crate) use descriptors::SavedFile;
 pub(crate) use kernel::call as pass;
 
-use crate::{
-    Error, Result,
-    files::MappedFiles,
-    slot::{Areas, Slot},
-};
+use crate::{Error, Result, address::Slot, files::MappedFiles, slot::Areas};
 use clock::Clocks;
 use descriptors::Descriptors;
 use directory::Directory;

@@ -1,9 +1,11 @@
 //! One rank of this process: its registers, and its state.
 
 use crate::{
-    Error, Result, memory,
+    Error, Result,
+    address::Slot,
+    memory,
     message::Mailbox,
-    slot::{self, Program, Slot, Started},
+    slot::{self, Program, Started},
     system::{SavedSystem, System},
 };
 use serde::{Deserialize, Serialize};
