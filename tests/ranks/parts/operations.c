@@ -46,10 +46,11 @@
 
 #define INTEGERS(DO)                                                                                                   \
   DO(int, MPI_INT)                                                                                                     \
-  DO(short, MPI_SHORT) DO(long, MPI_LONG) DO(unsigned, MPI_UNSIGNED) DO(unsigned long, MPI_UNSIGNED_LONG)              \
-      DO(long long, MPI_LONG_LONG) DO(signed char, MPI_SIGNED_CHAR) DO(unsigned char, MPI_UNSIGNED_CHAR)               \
-          DO(int8_t, MPI_INT8_T) DO(int64_t, MPI_INT64_T) DO(uint16_t, MPI_UINT16_T) DO(uint64_t, MPI_UINT64_T)        \
-              DO(MPI_Aint, MPI_AINT) DO(MPI_Count, MPI_COUNT)
+  DO(short, MPI_SHORT)                                                                                                 \
+  DO(long, MPI_LONG) DO(unsigned, MPI_UNSIGNED) DO(unsigned long, MPI_UNSIGNED_LONG) DO(long long, MPI_LONG_LONG)      \
+      DO(signed char, MPI_SIGNED_CHAR) DO(unsigned char, MPI_UNSIGNED_CHAR) DO(int8_t, MPI_INT8_T)                     \
+          DO(int64_t, MPI_INT64_T) DO(uint16_t, MPI_UINT16_T) DO(uint64_t, MPI_UINT64_T) DO(MPI_Aint, MPI_AINT)        \
+              DO(MPI_Count, MPI_COUNT)
 #define REALS(DO) DO(float, MPI_FLOAT) DO(double, MPI_DOUBLE) DO(long double, MPI_LONG_DOUBLE)
 #define CALL(TYPE, KIND) of_##KIND();
 #define CALL_BITS(TYPE, KIND) bits_of_##KIND();
