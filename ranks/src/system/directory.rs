@@ -71,14 +71,11 @@ impl System {
             libc::SYS_renameat | libc::SYS_renameat2 => {
                 self.removed.keep(from, name);
                 self.removed.keep(to, new_name);
+                self.removed.will_be_renamed((from, name), (to, new_name));
             }
             _ => {}
         }
-        let result = self.with_umask(|_| kernel::call(number, arguments));
-        if result == 0 && [libc::SYS_renameat, libc::SYS_renameat2].contains(&number) {
-            self.removed.is_renamed((from, name), (to, new_name));
-        }
-        result
+        self.with_umask(|_| kernel::call(number, arguments))
     }
 
     /// The older calls, as their `*at` twins.

@@ -68,11 +68,12 @@ impl Removed {
         }
     }
 
-    /// A file was renamed. The kernel does nothing if it has the new name already, from before a restart.
-    pub fn is_renamed(&self, from: (u64, u64), to: (u64, u64)) {
+    /// A file is renamed. If it has the new name already, from before a restart, the kernel would do nothing: so it loses
+    /// that name first.
+    pub fn will_be_renamed(&self, from: (u64, u64), to: (u64, u64)) {
         let number = number_at(from);
         if number.is_some_and(|number| self.returned.contains(&number)) && number == number_at(to) {
-            kernel::call(libc::SYS_unlinkat, [from.0, from.1, 0, 0, 0, 0]);
+            kernel::call(libc::SYS_unlinkat, [to.0, to.1, 0, 0, 0, 0]);
         }
     }
 
