@@ -62,6 +62,7 @@ impl Pool {
 }
 
 impl Shared {
+    /// The words that all members share: memory in the making, turns for chunks.
     pub(super) fn control(&self) -> &Control {
         self.map.shared(self.constants.control_at())
     }

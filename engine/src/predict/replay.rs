@@ -261,7 +261,7 @@ impl ReplayedPredictor {
     }
 }
 
-/// The pages of stretches, each once.
+/// The pages of stretches, each once, in ascending ranges that do not touch.
 fn merged(stretches: &[(u64, u64)]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = stretches.iter().map(|(first, pages)| *first..first + pages).collect();
     ranges.sort_unstable_by_key(|range| range.start);

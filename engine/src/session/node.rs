@@ -1,6 +1,8 @@
 //! The node: the ranks that share a pool. Ranks find each other by marks in the pool directory instead of comparing
 //! host names: ranks of one node see each other's marks. `MAINSTAY_NODE` separates ranks that see each other's marks
 //! but are to count as different nodes.
+//!
+//! Invariant: the ranks of a node compute the same id and open the same pool.
 
 use crate::{
     config::Config,

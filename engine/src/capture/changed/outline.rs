@@ -68,6 +68,7 @@ impl Plan {
 }
 
 impl<'a> OutlinedRegion<'a> {
+    /// The blocks of `region` that this checkpoint stages. `None`: the region needs the full list of its blocks.
     fn new(region: &Region, index: &'a Index, found: &Found) -> Option<OutlinedRegion<'a>> {
         let blocks = region.description.bytes / BLOCK_BYTES;
         let item = index.item(&region.description.name);
@@ -81,11 +82,11 @@ impl<'a> OutlinedRegion<'a> {
                     staged.add(Blocks { first: range.start, count: range.end.min(blocks).saturating_sub(range.start) });
                 }
             }
-            (Found::Clean(lies), Some((_, indexed))) if lies.iter().all(|lies| indexed.is_at(*lies)) => {
+            (Found::Clean(runs), Some((_, indexed))) if runs.iter().all(|run| indexed.is_at(*run)) => {
                 staged = BlockSet::all(0..blocks);
-                lies.iter().for_each(|lies| staged.remove(Blocks { first: lies.block, count: lies.count }));
+                runs.iter().for_each(|run| staged.remove(Blocks { first: run.block, count: run.count }));
             }
-            (Found::Clean(lies), _) if !lies.is_empty() => return None,
+            (Found::Clean(runs), _) if !runs.is_empty() => return None,
             _ => staged = BlockSet::all(0..blocks),
         }
         Some(OutlinedRegion { blocks, staged, zeros, item })

@@ -115,7 +115,7 @@ impl Cloned {
     }
 }
 
-/// The memory to be read that a clone lacks or may see changed, and the reason.
+/// The memory to be read that a clone lacks or may see changed, and the reason. Runs in the program, before the clone.
 fn unsuited(read: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
     let mut unsuited = mappings::uncloned(read)?;
     if are_others_open() {
