@@ -96,30 +96,33 @@ pub fn pools_like(other: Option<&Path>) -> TempDir {
     made
 }
 
-/// Pools come first. If a record reports data as done, the data is then in the chunks, or on the medium, already.
+/// Copies the pools and their records as they are at one moment.
 fn copy_pools(from: &Path, to: &Path) {
-    let mut names = names(from);
-    names.sort_by_key(|name| name.contains('.'));
-    for name in names {
-        fs::create_dir_all(to.join(&name).parent().unwrap()).unwrap();
+    for (name, bytes) in at_once(from) {
         let (from, to) = (from.join(&name), to.join(&name));
-        fs::write(&to, at_once(&from)).unwrap();
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(&to, bytes).unwrap();
         fs::set_permissions(&to, fs::metadata(&from).unwrap().permissions()).unwrap();
     }
 }
 
-/// The contents of a file at one moment, as a kill would leave it. Hashes may still be going into a record, and the
-/// bytes behind them say that they are there. So the function reads until the file has not changed meanwhile.
-fn at_once(path: &Path) -> Vec<u8> {
-    let mut before = fs::read(path).unwrap();
+/// All files of the directory at one moment, as a kill would leave them. A last operation of the device may still end:
+/// hashes go into a record, or the pool counts a record less. So the function reads until nothing has changed meanwhile.
+fn at_once(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = || {
+        let mut all = names(directory);
+        all.sort();
+        all.into_iter().map(|name| (name.clone(), fs::read(directory.join(&name)).unwrap())).collect::<Vec<_>>()
+    };
+    let mut before = read();
     for _ in 0..1000 {
-        let now = fs::read(path).unwrap();
+        let now = read();
         if now == before {
             return now;
         }
         before = now;
     }
-    panic!("{} never stands still", path.display());
+    panic!("{} never stands still", directory.display());
 }
 
 /// Files in the directory, and in the folders of its nodes.
