@@ -4,7 +4,7 @@
 //! fault of the rank would.
 #![allow(unsafe_code)]
 
-use crate::address::Slot;
+use crate::address::{Slot, Slots};
 use std::{
     ffi::{c_int, c_void},
     fs::File,
@@ -87,6 +87,12 @@ pub(crate) fn unmap(slot: Slot, range: &Range<usize>) -> io::Result<()> {
 /// Gives all memory of a slot back. The addresses stay reserved.
 pub(crate) fn clear(slot: Slot) -> io::Result<()> {
     map(slot, &slot.range(), libc::PROT_NONE, None)
+}
+
+/// Gives the memory of all slots back. The addresses stay reserved.
+pub(crate) fn clear_all() -> io::Result<()> {
+    let range = Slots::range();
+    map(Slot { base: range.start, bytes: range.len() }, &range, libc::PROT_NONE, None)
 }
 
 pub(crate) fn protect(slot: Slot, range: &Range<usize>, protection: c_int) -> io::Result<()> {

@@ -177,11 +177,10 @@ impl<'a> Job<'a> {
 
     /// Goes on without the processes that have failed. False: the session cannot. Collective.
     fn recover(&mut self) -> Result<bool> {
-        for rank in std::mem::take(&mut self.ranks) {
-            let gone = memory::clear(rank.system.slot);
-            gone.map_err(|error| Error::system("the slot of a rank", error))?;
-        }
         self.saver.give_all_up(self.session)?;
+        (self.ranks, self.arriving) = (Vec::new(), None);
+        // Also the slots of ranks that had arrived or come back in part.
+        memory::clear_all().map_err(|error| Error::system("the slots of the ranks", error))?;
         loop {
             match self.session.recover() {
                 Ok(_) => return Ok(true),

@@ -1,13 +1,12 @@
 //! Brings ranks back from a revision, on any number of processes.
 
 use super::{
-    record::{JOB, JobRecord, pair_from_bytes, rank_of, stream},
+    record::{JOB, JobRecord, foreign, pair_from_bytes, rank_of, stream},
     regions::{name, region, saved_places},
 };
 use crate::{
     Error, Result,
-    address::Slot,
-    address::Slots,
+    address::{Slot, Slots},
     memory,
     message::Mailbox,
     rank::{Rank, SavedRank, State},
@@ -57,7 +56,7 @@ pub(crate) fn bring_back(
     if job.ranks == 0 {
         return Ok(None);
     }
-    check(&job, shard_of.len(), program, wanted)?;
+    check(&job, &shard_of, program, wanted)?;
     let slots = Slots::of(job.ranks as usize)?;
     let mut ranks = Vec::new();
     for shard in needed {
@@ -78,10 +77,10 @@ fn places(shard_of: &BTreeMap<u32, u32>, shards: usize, processes: usize) -> Vec
     (0..ranks).map(place).collect()
 }
 
-fn check(job: &JobRecord, found: usize, program: &Program, wanted: usize) -> Result<()> {
+fn check(job: &JobRecord, shard_of: &BTreeMap<u32, u32>, program: &Program, wanted: usize) -> Result<()> {
     let ranks = job.ranks as usize;
-    if found != ranks {
-        return Err(Error::Refused(format!("the revision has {found} of its {ranks} ranks")));
+    if !shard_of.keys().map(|rank| u64::from(*rank)).eq(0..job.ranks) {
+        return Err(Error::Refused(format!("the revision does not have each of its {ranks} ranks once")));
     }
     if wanted != 0 && wanted != ranks {
         let advice = format!("go on with --virtual {ranks}, or name another space");
@@ -99,11 +98,8 @@ fn check(job: &JobRecord, found: usize, program: &Program, wanted: usize) -> Res
 
 fn read_stream(session: &mut Session, shard: u32, name: &str) -> Result<Vec<u8>> {
     let reader = session.shards()?;
-    let bytes = match reader.item(shard, name) {
-        Ok(item) => item.bytes,
-        Err(_) => return JobRecord::from_bytes(&[]).map(|_| Vec::new()),
-    };
-    let mut into = vec![0; bytes as usize];
+    let item = reader.item(shard, name).map_err(|_| foreign())?;
+    let mut into = vec![0; item.bytes as usize];
     let got = reader.read(shard, name, 0, &mut into)?;
     into.truncate(got);
     Ok(into)

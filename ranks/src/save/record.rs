@@ -47,9 +47,6 @@ impl JobRecord {
     }
 
     pub fn from_bytes(bytes: &[u8]) -> Result<JobRecord> {
-        let foreign = || {
-            Error::Refused("the space holds revisions that are not of ranks in slots; name another space".to_owned())
-        };
         let rest = bytes.strip_prefix(&MAGIC[..]).ok_or_else(foreign)?;
         match rest.split_first() {
             Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|_| foreign()),
@@ -69,6 +66,10 @@ impl JobRecord {
             "go on on the same kind of machine, or start with GLIBC_TUNABLES=glibc.cpu.hwcaps=... that both have";
         Err(Error::Refused(format!("this processor has other features than the one that saved the ranks; {advice}")))
     }
+}
+
+pub(super) fn foreign() -> Error {
+    Error::Refused("the space holds revisions that are not of ranks in slots; name another space".to_owned())
 }
 
 fn encoded(value: &impl Serialize) -> Result<Vec<u8>> {
