@@ -15,7 +15,8 @@ PROGRAMS = {"pipeline": ("pipeline.c", 60, "log.*"), "cpp": ("state.cpp", 250, "
 # The events of killer.c, each with the largest number that a short run comes to.
 EVENTS = {"turn": 4000, "write": 60, "sync": 20, "read": 30, "map": 300}
 PROCESSES = [0, 4, 0, 0, 3, 0, 1, 0, 0, 2]
-OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAINSTAY_CAPTURE": "incremental-snapshot"}}
+OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAINSTAY_CAPTURE": "incremental-snapshot"},
+          "early": {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_PREDICTOR": "infrequent", "MAINSTAY_TICK_SECONDS": "0.002"}}  # fmt: skip
 RESULT = re.compile(r"^sum .* ranks$", re.M)
 ATTEMPTS = 3  # a job that comes to its end before the event is followed by a new one
 

@@ -1,5 +1,5 @@
-"""What ranks in slots cannot do is refused by a message that says so: calls of the system and of MPI, and a restart with
-something that has changed."""
+"""Each limit of ranks in slots has a message: calls of the system and of MPI, and a restart with something that has
+changed."""
 
 import os
 import re
