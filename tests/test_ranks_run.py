@@ -286,8 +286,11 @@ def test_modules_of_fortran_are_compiled_once(scratch, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(scratch / "cache"))
     source = FORTRAN_SOURCES / "slots.f90"
     compile_it = [MAINSTAY, "mpifort", source, "-o", scratch / "slots"]
-    # Two at once, as make -j starts them.
-    both = [subprocess.Popen(list(map(str, compile_it)), cwd=scratch) for _ in range(2)]
+    # Two at once, as make -j starts them. Each has a folder for the module of the program itself.
+    folders = [scratch / "one", scratch / "two"]
+    for folder in folders:
+        folder.mkdir()
+    both = [subprocess.Popen([*map(str, compile_it[:-1]), folder / "slots"], cwd=folder) for folder in folders]
     assert [one.wait(LIMIT_S) for one in both] == [0, 0]
     (folder,) = (scratch / "cache" / "mainstay").iterdir()
     assert {"mpi.mod", "mpi_f08.mod", "libmainstay_modules.a"} <= {path.name for path in folder.iterdir()}
