@@ -1,5 +1,6 @@
 """Fixtures of all tests: their folders, and the proof that the tests leave nothing behind."""
 
+import errno
 import os
 import resource
 import shutil
@@ -116,7 +117,7 @@ def no_leftovers():
     tempfile.tempdir = usual
     # The files of pytest's own tmp_path are removed with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
-    shutil.rmtree(folder)
+    remove(folder)
     assert not left, f"the tests left files behind: {left}"
 
 
@@ -131,10 +132,23 @@ def mpi(request):
 @pytest.fixture
 def scratch():
     """A folder for one test. Other users may pass through it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        path.chmod(0o755)
-        yield path
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    remove(path)
+
+
+def remove(folder):
+    """Removes a folder with spaces of killed jobs.
+
+    Such a space gets a file whenever another job starts, of any test, and removes the pool of the killed job.
+    """
+    while True:
+        try:
+            return shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
 
 
 @pytest.fixture(scope="session")
