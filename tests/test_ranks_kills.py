@@ -16,8 +16,10 @@ PROGRAMS = {"pipeline": ("pipeline.c", 60, "log.*"), "cpp": ("state.cpp", 250, "
 EVENTS = {"turn": 4000, "write": 60, "sync": 20, "read": 30, "map": 300}
 PROCESSES = [0, 4, 0, 0, 3, 0, 1, 0, 0, 2]
 OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAINSTAY_CAPTURE": "incremental-snapshot"},
+          "full": {"FULL_AT": "20:60"},
           "early": {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_PREDICTOR": "infrequent", "MAINSTAY_TICK_SECONDS": "0.002"}}  # fmt: skip
 RESULT = re.compile(r"^sum .* ranks$", re.M)
+FULL = "20:1000000"  # the first checkpoint has fewer writes than 20
 ATTEMPTS = 3  # a job that comes to its end before the event is followed by a new one
 
 
@@ -66,6 +68,26 @@ def kill_again_and_again(name, seed, kills, mpi, scratch, **settings):
 @pytest.mark.parametrize("name, seed", [("pipeline", 1), ("pipeline", 2), ("cpp", 3), ("fortran", 4)])
 def test_killed_ranks_come_back(name, seed, mpi, scratch):
     kill_again_and_again(name, seed, 10, mpi, scratch)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_job_goes_on_while_the_disk_is_full(processes, mpi, scratch):
+    """Of one process: all others learn that the checkpoint has failed. A kill after it finds an older revision."""
+    source, steps, files = PROGRAMS["cpp"]
+    command, options, full = [build(source), steps], ("--every", "10ms"), {"LD_PRELOAD": killer(), "KILL_RANK": 0}
+    calm, whole, killed = (scratch / name for name in ("calm", "whole", "killed"))
+    for folder in calm, whole, killed:
+        folder.mkdir()
+    expected = outcome(*in_slots(command, RANKS, calm), calm, files)
+    status, output = in_slots(command, RANKS, whole, mpi, processes, options, FULL_AT=FULL, **full)
+    assert outcome(status, output, whole, files) == expected, output
+    assert "mainstay: a checkpoint failed: " in output and "no room " in output, output
+    note = scratch / "note"
+    full |= {"KILL_AT": "turn:200", "KILL_NOTE": note}
+    status, said = in_slots(command, RANKS, killed, mpi, processes, options, FULL_AT=FULL, **full)
+    assert status != 0 and note.exists(), said
+    status, output = in_slots(command, RANKS, killed, mpi, 1)
+    assert outcome(status, said + output, killed, files) == expected and "1 restore" in output, output
 
 
 @pytest.mark.campaign

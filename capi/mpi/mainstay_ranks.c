@@ -197,6 +197,8 @@ int main(int count, char **arguments) {
   }
   if (aborted) MPI_Abort(MPI_COMM_WORLD, code);
   status = mainstay_close(session);
-  if (status != MAINSTAY_OK) code = failed("closing the space", status);
+  /* The program has ended, whether or not the space says so. Without that, the next start goes on from the last
+   * revision. */
+  if (status != MAINSTAY_OK) failed("closing the space", status);
   return mainstay_mpi_finalize(code);
 }

@@ -36,3 +36,12 @@ impl From<mainstay_engine::Error> for Error {
         Error::Engine(error)
     }
 }
+
+impl From<Error> for mainstay_engine::Error {
+    fn from(error: Error) -> mainstay_engine::Error {
+        match error {
+            Error::Refused(why) => mainstay_engine::Error::argument("the ranks", why),
+            Error::Engine(error) => error,
+        }
+    }
+}

@@ -7,7 +7,7 @@
  *     map     mappings of memory, of which a restore makes many
  *
  * KILL_RANK names the process of the job that is killed; without a launcher there is one. The file KILL_NOTE says that
- * it was. */
+ * it was. FULL_AT is FIRST:LAST: the disk of that process is full at these writes, and events count from the first. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 static char what[16];
-static _Atomic long left = -1;
+static _Atomic long left = -1, writes = 0;
+static long first_full = 0, last_full = -1;
 
 static int is_chosen(void) {
   const char *wanted = getenv("KILL_RANK"), *mine = getenv("OMPI_COMM_WORLD_RANK");
@@ -39,14 +40,19 @@ static int is_host(void) {
 }
 
 __attribute__((constructor)) static void read_event(void) {
-  const char *at = getenv("KILL_AT"), *colon = at ? strchr(at, ':') : NULL;
-  if (!colon || !is_host()) return;
+  const char *at = getenv("KILL_AT"), *colon = at ? strchr(at, ':') : NULL, *full = getenv("FULL_AT");
+  if (!is_host()) return;
+  if (full && is_chosen()) {
+    first_full = atol(full);
+    last_full = atol(strchr(full, ':') + 1);
+  }
+  if (!colon) return;
   memcpy(what, at, (size_t)(colon - at) < sizeof what ? (size_t)(colon - at) : 0);
   if (is_chosen()) left = atol(colon + 1);
 }
 
 static void happens(const char *event) {
-  if (left < 0 || strcmp(event, what)) return;
+  if (left < 0 || writes < first_full || strcmp(event, what)) return;
   if (--left > 0) return;
   const char *note = getenv("KILL_NOTE");
   if (note) close(open(note, O_CREAT | O_WRONLY, 0600));
@@ -59,7 +65,12 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at) {
+  long number = ++writes;
   happens("write");
+  if (number >= first_full && number <= last_full) {
+    errno = ENOSPC;
+    return -1;
+  }
   return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 

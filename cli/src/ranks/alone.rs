@@ -20,7 +20,10 @@ pub fn host_ranks(wanted: &arguments::HostRanks) -> Result<ExitCode, Failure> {
     };
     let code = match run(&mut session, Box::new(Alone), &options) {
         Ok(Ended::Whole(code)) => {
-            session.close()?;
+            // The program has ended, whether or not the space says so. Without that, the next start goes on from the last revision.
+            if let Err(error) = session.close() {
+                say(&format!("closing the space: {error}"));
+            }
             code
         }
         // The space is not marked as closed: the next start goes on from the last revision.

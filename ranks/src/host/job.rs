@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// How often process 0 asks whether a checkpoint is due, and every process looks for failed ones.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
+/// After a failed checkpoint, none is due for this long.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
 /// The words that hosts tell each other.
 mod word {
     /// To all: save now.
@@ -46,6 +49,8 @@ pub(super) struct Job<'a> {
     trap: Trap,
     asked: Instant,
     is_due: bool,
+    /// When the last checkpoint failed.
+    failed: Option<Instant>,
     balance: Option<Balance>,
     pub(super) balanced: Instant,
     /// No rank runs in this process any more, because its node is about to fail.
@@ -77,6 +82,7 @@ impl<'a> Job<'a> {
             trap: Trap::set()?,
             asked: Instant::now(),
             is_due: false,
+            failed: None,
             balance: options.balance,
             balanced: Instant::now(),
             is_given_up: false,
@@ -166,8 +172,9 @@ impl<'a> Job<'a> {
             let news = self.post.poll()?;
             if let Some(code) = self.obey()? {
                 self.post.drain()?;
-                self.saver.save_end(self.session, &self.program)?;
-                self.ranks.iter_mut().for_each(|rank| rank.system.end_job());
+                let saved = self.saver.save_end(self.session, &self.program);
+                self.survive(saved)?;
+                self.ranks.iter_mut().for_each(|rank| rank.system.removed.end());
                 return Ok(Ended::Whole(code));
             }
             self.ask()?;
@@ -229,6 +236,9 @@ impl<'a> Job<'a> {
         }
         self.asked = Instant::now();
         self.session.check()?;
+        if self.failed.is_some_and(|failed| failed.elapsed() < AFTER_FAILURE) {
+            return Ok(());
+        }
         let is_due = self.session.is_due_here()?;
         if self.post.process() != 0 {
             if is_due && !self.is_due {
@@ -259,7 +269,21 @@ impl<'a> Job<'a> {
         }
         self.post.drain()?;
         self.leave_node()?;
-        self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program)
+        let saved = self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program);
+        self.failed = saved.is_err().then(Instant::now);
+        self.survive(saved)
+    }
+
+    /// A job goes on after a failed checkpoint, unless another job has taken over its space or a process has failed.
+    fn survive(&mut self, saved: Result<()>) -> Result<()> {
+        match saved {
+            Err(Error::Engine(error)) if !ends_job(&error) => {
+                let advice = "the job goes on; the last revision stays as it was";
+                self.session.remark(&format!("a checkpoint failed: {error} ({advice})"));
+                Ok(())
+            }
+            saved => saved,
+        }
     }
 
     /// Moves ranks for an even load. Collective.
@@ -268,6 +292,10 @@ impl<'a> Job<'a> {
         self.post.drain()?;
         self.balance(balance)
     }
+}
+
+fn ends_job(error: &mainstay_engine::Error) -> bool {
+    matches!(error.kind(), ErrorKind::GroupFailed | ErrorKind::Fenced | ErrorKind::LineageConflict)
 }
 
 fn is_of_group(error: &Error) -> bool {

@@ -26,8 +26,12 @@ pub(crate) struct Saver {
     regions: Regions,
 }
 
+/// The streams of a shard, by their names.
+type Streams = Vec<(String, Vec<u8>)>;
+
 impl Saver {
-    /// Saves the ranks of this process as its shard of the next revision. Collective.
+    /// Saves the ranks of this process as its shard of the next revision. Collective. If it fails, the ranks can go on,
+    /// and are saved again by a later call.
     pub fn save(
         &mut self,
         session: &mut Session,
@@ -35,6 +39,30 @@ impl Saver {
         post: &mut Post,
         program: &Program,
     ) -> Result<()> {
+        let prepared = self.prepare(session, ranks, post, program);
+        let streams = prepared.unwrap_or_else(|error| {
+            session.refuse(error.into());
+            Streams::new()
+        });
+        let begun = begin(session, &streams);
+        if begun.is_ok() {
+            // A checkpoint begins only if the one before it has not failed.
+            ranks.iter_mut().for_each(|rank| rank.system.removed.before_is_safe());
+        }
+        let saved = begun.and_then(|()| end(session, &streams));
+        if saved.is_err() {
+            ranks.iter_mut().for_each(|rank| rank.system.removed.revision_failed());
+        }
+        saved
+    }
+
+    fn prepare(
+        &mut self,
+        session: &mut Session,
+        ranks: &mut [Rank],
+        post: &mut Post,
+        program: &Program,
+    ) -> Result<Streams> {
         let mut streams = vec![(JOB.to_owned(), JobRecord::new(post.slots().ranks, program).to_bytes()?)];
         for rank in ranks.iter_mut() {
             rank.system.begin_revision();
@@ -42,7 +70,7 @@ impl Saver {
             streams.push((stream(rank.number), pair_to_bytes(&pair)?));
         }
         self.regions.follow(session, ranks)?;
-        checkpoint(session, &streams)
+        Ok(streams)
     }
 
     /// A rank leaves this process. Local.
@@ -58,15 +86,21 @@ impl Saver {
     /// Saves that the job has ended. Collective.
     pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
         self.regions.clear(session)?;
-        checkpoint(session, &[(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)])
+        let streams = vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)];
+        // The first call may report that the checkpoint before has failed, and begin nothing.
+        begin(session, &streams).or_else(|_| begin(session, &streams))?;
+        end(session, &streams)
     }
 }
 
-fn checkpoint(session: &mut Session, streams: &[(String, Vec<u8>)]) -> Result<()> {
+fn begin(session: &mut Session, streams: &Streams) -> Result<()> {
     session.begin(streams.iter().map(|(_, bytes)| bytes.len() as u64).sum())?;
-    for (name, bytes) in streams {
-        session.write(name, 0, bytes)?;
-    }
-    session.checkpoint()?;
     Ok(())
+}
+
+/// Every process calls it, also after a failed write.
+fn end(session: &mut Session, streams: &Streams) -> Result<()> {
+    let written = streams.iter().try_for_each(|(name, bytes)| session.write(name, 0, bytes));
+    session.checkpoint()?;
+    Ok(written?)
 }

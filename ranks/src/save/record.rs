@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) const JOB: &str = "job";
 
 /// Changes with the records, with a rank's stack at the gate, and with the structures of the gate.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAGIC: [u8; 8] = *b"mainrank";
 
 /// The stream of a rank.

@@ -38,7 +38,7 @@ pub(crate) struct System {
     pub clocks: Clocks,
     pub(super) descriptors: Descriptors,
     pub(super) directory: Directory,
-    pub(super) removed: Removed,
+    pub removed: Removed,
     /// Refusals that were reported: once each.
     pub(super) reported: Vec<i64>,
     /// Messages for the user, in order.
@@ -87,12 +87,7 @@ impl System {
 
     /// A revision is made of the rank as it is now.
     pub fn begin_revision(&mut self) {
-        self.removed.revision(self.descriptors.numbers());
-    }
-
-    /// The job has ended.
-    pub fn end_job(&mut self) {
-        self.removed.end();
+        self.removed.begin_revision(self.descriptors.numbers());
     }
 
     /// The state to save. The rank does not run.

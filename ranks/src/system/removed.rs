@@ -26,34 +26,57 @@ pub(super) fn number_of(about: &fs::Metadata) -> Number {
     (about.dev(), about.ino())
 }
 
-/// The files of the last revision, and those of them that have a second name.
+/// The files that lose a name, by the revisions that need them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Removed {
-    /// The path of each.
-    needed: BTreeMap<Number, Vec<u8>>,
-    /// The paths that the last revision needs, and those that the one before it needs.
-    since: BTreeSet<Vec<u8>>,
-    before: BTreeSet<Vec<u8>>,
+    newest: Generation,
+    /// The revision before the newest: needed until the newest is known to be safe.
+    before: Generation,
+    /// Older revisions: needed until the one before the newest is known to be safe.
+    older: Generation,
     /// Files that a restart has given their names back. They may have another name, too.
     returned: BTreeSet<Number>,
 }
 
+/// A revision, and the time from it to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Generation {
+    /// The files of the revision, and the path of each.
+    needed: BTreeMap<Number, Vec<u8>>,
+    /// Paths that were lost in that time. Each has a second name.
+    lost: BTreeSet<Vec<u8>>,
+}
+
+impl Generation {
+    fn merge(&mut self, other: &mut Generation) {
+        self.needed.append(&mut other.needed);
+        self.lost.append(&mut other.lost);
+    }
+}
+
 impl Removed {
-    /// A revision with these files is made now. The one before it is safe.
-    pub fn revision(&mut self, needed: BTreeMap<Number, Vec<u8>>) {
-        for path in mem::replace(&mut self.before, mem::take(&mut self.since)) {
-            if !self.before.contains(&path) {
-                let _ = fs::remove_file(OsStr::from_bytes(&second_name(&path)));
-            }
-        }
-        self.needed = needed;
+    /// A revision with these files is made now.
+    pub fn begin_revision(&mut self, needed: BTreeMap<Number, Vec<u8>>) {
+        self.older.merge(&mut self.before);
+        self.before = mem::replace(&mut self.newest, Generation { needed, lost: BTreeSet::new() });
+    }
+
+    /// The revision before the newest is safe: second names that only older ones need go.
+    pub fn before_is_safe(&mut self) {
+        let still_needed = |path: &Vec<u8>| self.before.lost.contains(path);
+        mem::take(&mut self.older).lost.iter().filter(|path| !still_needed(path)).for_each(|path| forget(path));
+    }
+
+    /// The newest revision, or the one before it, has failed: an older one is the last.
+    pub fn revision_failed(&mut self) {
+        self.newest.merge(&mut self.before);
+        self.newest.merge(&mut self.older);
     }
 
     /// The job has ended: no revision needs a file any more.
     pub fn end(&mut self) {
-        for path in mem::take(&mut self.before).into_iter().chain(mem::take(&mut self.since)) {
-            let _ = fs::remove_file(OsStr::from_bytes(&second_name(&path)));
-        }
+        self.revision_failed();
+        mem::take(&mut self.newest.lost).iter().for_each(|path| forget(path));
     }
 
     /// Gives a file of the revision its name back, if it has lost that since.
@@ -61,8 +84,9 @@ impl Removed {
         let second = second_name(path);
         let (first, second) = (OsStr::from_bytes(path), OsStr::from_bytes(&second));
         // An older second name is of no use while there is a file.
-        let is_newer = !self.before.contains(path) || fs::symlink_metadata(first).is_err();
-        if is_newer && fs::symlink_metadata(second).is_ok() {
+        let is_older = self.before.lost.contains(path) || self.older.lost.contains(path);
+        let is_lost = !is_older || fs::symlink_metadata(first).is_err();
+        if is_lost && fs::symlink_metadata(second).is_ok() {
             let _ = fs::rename(second, first);
             self.returned.extend(fs::metadata(first).map(|about| number_of(&about)));
         }
@@ -80,14 +104,17 @@ impl Removed {
     /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor.
     pub fn keep(&mut self, directory: u64, name: u64) {
         let number = number_at((directory, name));
-        let Some(path) = number.and_then(|number| self.needed.get(&number)) else { return };
-        let second = second_name(path);
+        let needed = |number| {
+            [&self.newest, &self.before, &self.older].into_iter().find_map(|one| one.needed.get(&number).cloned())
+        };
+        let Some(path) = number.and_then(needed) else { return };
+        let second = second_name(&path);
         let _ = fs::remove_file(OsStr::from_bytes(&second));
         let Ok(second) = CString::new(second) else { return };
         let current = libc::AT_FDCWD as u64;
         // A file system without second names loses the file, as it does outside of slots.
         if kernel::call(libc::SYS_linkat, [directory, name, current, second.as_ptr() as u64, 0, 0]) == 0 {
-            self.since.insert(path.clone());
+            self.newest.lost.insert(path);
         }
     }
 }
@@ -97,6 +124,10 @@ fn number_at((directory, name): (u64, u64)) -> Option<Number> {
     let mut about = [0u64; mem::size_of::<libc::stat>() / 8];
     let arguments = [directory, name, about.as_mut_ptr() as u64, libc::AT_SYMLINK_NOFOLLOW as u64, 0, 0];
     (kernel::call(libc::SYS_newfstatat, arguments) == 0).then_some((about[0], about[1]))
+}
+
+fn forget(path: &[u8]) {
+    let _ = fs::remove_file(OsStr::from_bytes(&second_name(path)));
 }
 
 fn second_name(path: &[u8]) -> Vec<u8> {
