@@ -1,13 +1,14 @@
 /* Preloaded into a host of ranks: kills it at an event. KILL_AT is WHAT:NUMBER: the NUMBER-th of
  *
  *     turn    looks at the clock, one for each turn of a rank; messages are in flight
+ *     late    the same, once its disk was full
  *     write   writes at a place of a file, in a checkpoint
  *     sync    syncs of a file, in a checkpoint
  *     read    reads from a place of a file, in a restore
  *     map     mappings of memory, of which a restore makes many
  *
  * KILL_RANK names the process of the job that is killed; without a launcher there is one. The file KILL_NOTE says that
- * it was. FULL_AT is FIRST:LAST: the disk of that process is full at these writes, and events count from the first. */
+ * it was. FULL_AT is FIRST:LAST: the disk of that process is full at these writes. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ __attribute__((constructor)) static void read_event(void) {
 }
 
 static void happens(const char *event) {
-  if (left < 0 || writes < first_full || strcmp(event, what)) return;
+  if (left < 0 || strcmp(event, what)) return;
   if (--left > 0) return;
   const char *note = getenv("KILL_NOTE");
   if (note) close(open(note, O_CREAT | O_WRONLY, 0600));
@@ -61,6 +62,7 @@ static void happens(const char *event) {
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
   happens("turn");
+  if (first_full && writes >= first_full) happens("late");
   return (int)syscall(SYS_clock_gettime, clock, time);
 }
 

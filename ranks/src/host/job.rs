@@ -172,9 +172,7 @@ impl<'a> Job<'a> {
             let news = self.post.poll()?;
             if let Some(code) = self.obey()? {
                 self.post.drain()?;
-                let saved = self.saver.save_end(self.session, &self.program);
-                self.survive(saved)?;
-                self.ranks.iter_mut().for_each(|rank| rank.system.removed.end());
+                self.save_end()?;
                 return Ok(Ended::Whole(code));
             }
             self.ask()?;
@@ -271,6 +269,15 @@ impl<'a> Job<'a> {
         self.leave_node()?;
         let saved = self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program);
         self.failed = saved.is_err().then(Instant::now);
+        self.survive(saved)
+    }
+
+    /// Saves that the job has ended. Collective.
+    fn save_end(&mut self) -> Result<()> {
+        let saved = self.saver.save_end(self.session, &self.program);
+        if saved.is_ok() {
+            self.ranks.iter_mut().for_each(|rank| rank.system.removed.end());
+        }
         self.survive(saved)
     }
 

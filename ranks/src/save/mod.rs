@@ -83,13 +83,15 @@ impl Saver {
         self.regions.clear(session)
     }
 
-    /// Saves that the job has ended. Collective.
+    /// Saves that the job has ended, and waits until that is durable. Collective.
     pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
         self.regions.clear(session)?;
         let streams = vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)];
         // The first call may report that the checkpoint before has failed, and begin nothing.
         begin(session, &streams).or_else(|_| begin(session, &streams))?;
-        end(session, &streams)
+        let written = end(session, &streams);
+        session.wait()?;
+        written
     }
 }
 
