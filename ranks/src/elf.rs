@@ -2,9 +2,12 @@
 
 use crate::{Error, Result};
 use object::{
-    Endianness,
+    Endianness, Object, ObjectSymbol,
     elf::{self, FileHeader64},
-    read::elf::{Dyn, FileHeader, ProgramHeader},
+    read::{
+        ReadCache,
+        elf::{Dyn, ElfFile64, FileHeader, ProgramHeader},
+    },
 };
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -40,6 +43,8 @@ pub(crate) struct Executable {
     pub headers: (usize, usize),
     pub interpreter: Option<Vec<u8>>,
     pub needs: Needs,
+    /// The libraries that it names.
+    pub libraries: Vec<String>,
     /// A DT_RPATH finds libraries before LD_LIBRARY_PATH does.
     pub has_rpath: bool,
 }
@@ -62,6 +67,15 @@ pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
         }
     }
     None
+}
+
+/// The names in the table of dynamic symbols: of those that the file takes from others, or of those that it has.
+/// A damaged table has none.
+pub(crate) fn dynamic_symbols(file: &File, is_taken: bool) -> Vec<String> {
+    let cache = ReadCache::new(file);
+    let Ok(parsed) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
+    let symbols = parsed.dynamic_symbols().filter(|symbol| symbol.is_undefined() == is_taken);
+    symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
 }
 
 impl Executable {
@@ -90,6 +104,7 @@ impl Executable {
             headers: (header.e_phoff(endian) as usize, programs.len()),
             interpreter: None,
             needs: Needs::Nothing,
+            libraries: Vec::new(),
             has_rpath: false,
         };
         for program in programs {
@@ -138,6 +153,7 @@ impl Executable {
                 name if name.starts_with(b"libmpi") && name.ends_with(b".so.40") => self.needs = Needs::OpenMpi,
                 _ => {}
             }
+            self.libraries.push(String::from_utf8_lossy(name).into_owned());
         }
     }
 

@@ -3,11 +3,11 @@
 use crate::{
     Error, Result,
     address::Slots,
-    elf::Needs,
+    elf::{Needs, dynamic_symbols},
     slot::{Library, Program},
     x86_64,
 };
-use std::ffi::OsString;
+use std::{collections::BTreeSet, ffi::OsString, fs::File, path::Path};
 
 /// The MPI that a program was linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +21,29 @@ pub enum Abi {
 }
 
 /// A program that can run in slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
     pub abi: Abi,
+    /// The run-times of languages that it was linked to, such as "C++".
+    pub run_times: Vec<&'static str>,
+    /// The functions that it names and that slots do not have. A rank that calls one ends the job.
+    pub refused: Vec<String>,
+    /// It was compiled for OpenMP, whose threads are refused but for the first.
+    pub has_open_mp: bool,
     /// The addresses of each rank, in bytes.
     pub slot_bytes: u64,
 }
 
-/// Looks at the program `arguments[0]`. Refuses one that cannot run in slots, a number of ranks that has no slots, and
+/// A run-time, and the beginning of its library's name.
+const RUN_TIMES: [(&str, &str); 4] =
+    [("libstdc++.so", "C++"), ("libc++.so", "C++"), ("libgfortran.so", "Fortran"), ("libpython", "Python")];
+const OPEN_MP: [&str; 3] = ["libgomp.so", "libiomp5.so", "libomp.so"];
+/// The library of MPI exports this before the name of each function that it refuses.
+const REFUSED: &str = "mainstay_refused_";
+
+/// Looks at the program `arguments[0]`. `library`: the folder of the MPI library for ranks. Refuses one that cannot run in slots, a number of ranks that has no slots, and
 /// a machine that cannot run any.
-pub fn inspect(arguments: &[OsString], ranks: usize) -> Result<Inspected> {
+pub fn inspect(arguments: &[OsString], ranks: usize, library: &Path) -> Result<Inspected> {
     if let Some(why) = x86_64::unsupported() {
         return Err(Error::Refused(format!("ranks in slots cannot run on this machine: {why}")));
     }
@@ -41,5 +54,26 @@ pub fn inspect(arguments: &[OsString], ranks: usize) -> Result<Inspected> {
         Needs::Standard => Abi::Standard,
         Needs::Nothing | Needs::OpenMpi => Abi::Unknown,
     };
-    Ok(Inspected { abi, slot_bytes: slots.bytes as u64 })
+    let libraries = &program.executable.libraries;
+    let is_linked_to = |beginning: &&str| libraries.iter().any(|name| name.starts_with(*beginning));
+    Ok(Inspected {
+        abi,
+        run_times: RUN_TIMES.iter().filter(|(name, _)| is_linked_to(&name)).map(|(_, language)| *language).collect(),
+        refused: refused(&program.file, &Library::in_folder(library).mpich.join("libmpi.so.12")),
+        has_open_mp: OPEN_MP.iter().any(|name| is_linked_to(&name)),
+        slot_bytes: slots.bytes as u64,
+    })
+}
+
+/// The functions that the program names and the library refuses, in C or in Fortran.
+fn refused(program: &File, library: &Path) -> Vec<String> {
+    let Ok(library) = File::open(library) else { return Vec::new() };
+    let all = dynamic_symbols(&library, false);
+    let plain = |name: &str| name.trim_start_matches("PMPI_").trim_start_matches("MPI_").to_owned();
+    let taken: BTreeSet<String> = dynamic_symbols(program, true).iter().map(|name| plain(name)).collect();
+    let fortran = |name: &str| format!("mpi_{}_", name.to_lowercase());
+    let names = all.iter().filter_map(|name| name.strip_prefix(REFUSED));
+    let named = names.filter(|name| taken.contains(*name) || taken.contains(&fortran(name)));
+    let named: BTreeSet<String> = named.map(|name| format!("MPI_{name}")).collect();
+    named.into_iter().collect()
 }

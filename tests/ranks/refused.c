@@ -21,6 +21,25 @@ static int with_openmp(void) {
   return threads;
 }
 
+/* Maps more than a slot has. */
+static int fill_slot(void) {
+  const size_t bytes = (size_t)1 << 34;
+  for (int i = 0; i < 8; i++)
+    if (mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+      return 0;
+  return 1;
+}
+
+/* Makes every other page a mapping of its own. */
+static int make_mappings(void) {
+  const size_t page = 4096, count = (size_t)1 << 18;
+  char *pages = mmap(NULL, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  size_t i = 0;
+  while (i < count && mprotect(pages + i * page, page, PROT_READ) == 0) i += 2;
+  munmap(pages, count * page);
+  return i >= count;
+}
+
 static int of_system(const char *what, const char *file) {
   pthread_t thread;
   if (!strcmp(what, "thread")) return pthread_create(&thread, NULL, nothing, NULL) == 0;
@@ -30,6 +49,8 @@ static int of_system(const char *what, const char *file) {
   if (!strcmp(what, "popen")) return popen("true", "r") != NULL;
   if (!strcmp(what, "exec")) return execl("/bin/true", "true", NULL) == 0;
   if (!strcmp(what, "segment")) return shmget(IPC_PRIVATE, 4096, 0600) >= 0;
+  if (!strcmp(what, "slot")) return fill_slot();
+  if (!strcmp(what, "mappings")) return make_mappings();
   if (!strcmp(what, "timer")) return alarm(1) == 0;
   if (!strcmp(what, "shared")) {
     int open_file = open(file, O_RDWR);

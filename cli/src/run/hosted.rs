@@ -40,7 +40,8 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     }
     let given = (ranks > 0).then_some(ranks);
     let processes = parts.map_or(Some(1), |parts| wanted.ranks.or(parts.processes));
-    let inspected = inspect(program, given.or(processes).unwrap_or(1) as usize).map_err(ranks::failure)?;
+    let inspected =
+        inspect(program, given.or(processes).unwrap_or(1) as usize, &installed.libraries).map_err(ranks::failure)?;
     let found = Found { program: program[0].clone(), inspected, ranks: given };
     let mut words = wanted.command[..at].to_vec();
     if let Some(every) = wanted.every {
@@ -62,16 +63,31 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     Ok(Hosted { command: words, found })
 }
 
+/// At most this many functions are named.
+const NAMED_MAX: usize = 4;
+
 impl Found {
     /// Prints them.
     pub fn tell(&self) {
-        let abi = match self.inspected.abi {
+        let Inspected { abi, run_times, refused, has_open_mp, slot_bytes } = &self.inspected;
+        let abi = match abi {
             Abi::Mpich => "built for MPICH's ABI",
             Abi::Standard => "built for the standard ABI of MPI 5",
             Abi::Unknown => "linked to no MPI",
         };
+        let languages =
+            if run_times.is_empty() { String::new() } else { format!(", with {}", run_times.join(" and ")) };
         let ranks = self.ranks.map_or("a rank for each process".to_owned(), |ranks| count(ranks.into(), "rank"));
-        let room = text::bytes(self.inspected.slot_bytes);
-        say(&format!("{}: {abi}; {ranks} in slots of {room}", printable_path(Path::new(&self.program))));
+        let (program, room) = (printable_path(Path::new(&self.program)), text::bytes(*slot_bytes));
+        say(&format!("{program}: {abi}{languages}; {ranks} in slots of {room}"));
+        if !refused.is_empty() {
+            let more = refused.len().saturating_sub(NAMED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let names = refused[..refused.len().min(NAMED_MAX)].join(", ");
+            say(&format!("{program}: it names {names}{more}, not possible in slots; a call ends the job"));
+        }
+        if *has_open_mp {
+            say(&format!("{program}: it was compiled for OpenMP; a rank has one thread (OMP_NUM_THREADS=1)"));
+        }
     }
 }

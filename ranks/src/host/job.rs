@@ -161,8 +161,9 @@ impl<'a> Job<'a> {
     fn work(&mut self) -> Result<Ended> {
         let mut turns = Turns::default();
         loop {
-            let round = turns.run(&mut self.ranks, &mut self.post, &mut self.trap)?;
+            let round = turns.run(&mut self.ranks, &mut self.post, &mut self.trap);
             self.tell_remarks();
+            let round = round?;
             if let Some(code) = round.aborted {
                 return Ok(Ended::Aborted(code));
             }

@@ -94,3 +94,18 @@ fn processor() -> [u64; 3] {
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     [pair(basic.ecx & !SWITCHED, basic.edx), pair(extended.ebx, extended.ecx & !PROTECTION_KEYS), extended.edx.into()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_another_processor_are_refused() {
+        let mut record = JobRecord { ranks: 1, arguments: Vec::new(), processor: processor() };
+        assert!(record.check_processor().is_ok());
+        record.processor[1] ^= 1 << 5;
+        let again = JobRecord::from_bytes(&record.to_bytes().unwrap()).unwrap();
+        let Err(Error::Refused(why)) = again.check_processor() else { panic!("{again:?}") };
+        assert!(why.contains("this processor has other features than the one that saved the ranks"), "{why}");
+    }
+}

@@ -7,8 +7,16 @@ use crate::{
     slot::{Area, Source},
 };
 use serde::{Deserialize, Serialize};
-use std::{io, ops::Range, os::fd::AsFd, path::Path};
+use std::{
+    fs,
+    io::{self, BufRead, BufReader},
+    ops::Range,
+    os::fd::AsFd,
+    path::Path,
+};
 
+/// The key of the remark on missing memory: no system call has this number.
+const NO_MEMORY: i64 = -1;
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 /// The heap that `brk` moves. Memory is mapped ahead of its end, so that it is a few areas, not thousands.
@@ -45,6 +53,13 @@ fn readable(protection: i32) -> i32 {
 fn kept_readable(area: &Area, wanted: i32) -> i32 {
     let has_contents = area.source == Source::Memory && area.protection & BOTH != 0;
     if has_contents { wanted | libc::PROT_READ } else { wanted }
+}
+
+/// Whether this process has as many mappings as the system allows, up to a few.
+fn has_all_mappings() -> bool {
+    let limit = fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse().ok());
+    let count = fs::File::open("/proc/self/maps").map(|maps| BufReader::new(maps).split(b'\n').count());
+    matches!((limit, count), (Some(limit), Ok(count)) if count + 16 > limit)
 }
 
 impl System {
@@ -195,6 +210,33 @@ impl System {
         memory::unmap(self.slot, &from)?;
         self.areas.remove(from);
         Ok(to.start as i64)
+    }
+
+    /// Says once why a rank gets no more memory.
+    pub(super) fn explain_no_memory(&mut self, number: i64, arguments: Arguments) {
+        let wanted = match number {
+            libc::SYS_mmap => arguments[1],
+            libc::SYS_mremap => arguments[2],
+            libc::SYS_mprotect | libc::SYS_munmap | libc::SYS_madvise => 0,
+            _ => return,
+        };
+        let is_full = wanted > self.slot.bytes as u64 || {
+            let bytes = page_up(wanted as usize).max(PAGE);
+            self.areas.free(self.slot.arena(), bytes).is_none()
+        };
+        let why = match () {
+            () if is_full => {
+                let room = self.slot.bytes >> 20;
+                format!("its slot of {room} MiB has no {wanted} bytes left; a job of fewer ranks has larger slots")
+            }
+            () if has_all_mappings() => {
+                "its process has too many mappings of memory; raise vm.max_map_count, or start \
+                                         more processes"
+                    .to_owned()
+            }
+            () => format!("the system has no {wanted} bytes of memory for it"),
+        };
+        self.refuse(NO_MEMORY, &why);
     }
 
     /// Memory that is dropped is new memory, for the engine as well.

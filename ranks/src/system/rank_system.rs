@@ -142,7 +142,12 @@ impl System {
             Treatment::Path(first) => Outcome::Result(self.at_path(number, arguments, first)),
             Treatment::Emulate(emulate) => match emulate(self, number, arguments) {
                 Ok(result) => Outcome::Result(result),
-                Err(error) => Outcome::Result(kernel::number(&error)),
+                Err(error) => {
+                    if error.raw_os_error() == Some(libc::ENOMEM) {
+                        self.explain_no_memory(number, arguments);
+                    }
+                    Outcome::Result(kernel::number(&error))
+                }
             },
             Treatment::ThreadPointer => Outcome::Result(kernel::thread_pointer(arguments, thread_pointer)),
             Treatment::Exit => Outcome::Exit(arguments[0] as i32 & 0xff),
