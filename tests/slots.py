@@ -56,9 +56,9 @@ def on(processes, command, mpi):
     return ["env", *variables, *mpi.mpiexec(processes, command)]
 
 
-def in_slots(command, ranks, folder, mpi=None, processes=0, options=(), **variables):
+def in_slots(command, ranks, folder, mpi=None, processes=0, options=(), restarts=0, **variables):
     """Runs the command with `ranks` ranks; returns its exit status and its output. Its space is in `folder`."""
-    words = ["--restarts", 0, "--virtual", ranks, "--space", folder / "space", *options, "--"]
+    words = ["--restarts", restarts, "--virtual", ranks, "--space", folder / "space", *options, "--"]
     environment = {**os.environ, **CACHE, **{name: str(value) for name, value in variables.items()}}
     return run(*words, *on(processes, command, mpi), cwd=folder, env=environment)
 

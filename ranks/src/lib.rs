@@ -19,7 +19,7 @@ mod inspect;
 mod memory;
 mod message;
 mod rank;
-mod refusal;
+mod run_report;
 mod save;
 mod slot;
 mod system;

@@ -200,8 +200,14 @@ fn start_until_done(
         if told.refused {
             return Ok(Exit::Usage as u8);
         }
-        if code != 0 && wanted.virtual_ranks.is_some() && told.is_known() && told.left_open().is_none() {
-            say(&format!("all ranks have ended; the exit status of the program is {code}"));
+        // Another machine tells nothing: then all have ended if they have closed the space.
+        let has_closed = wanted.virtual_ranks.is_some() && told.is_known() && told.left_open().is_none();
+        let by_launcher = Some(code).filter(|code| *code != 0 && has_closed && !(in_job && outcome.went_on()));
+        if let Some(code) = told.ended.or(by_launcher) {
+            if code != 0 {
+                say(&format!("all ranks have ended; the exit status of the program is {code}"));
+            }
+            tell_if_nothing_was_saved(&known());
             return Ok(code);
         }
         let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);

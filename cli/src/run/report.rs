@@ -39,6 +39,8 @@ pub struct Reported {
     pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
     /// The ranks of the job cannot run in slots.
     pub refused: bool,
+    /// All ranks in slots have ended: the exit code of their program.
+    pub ended: Option<u8>,
     /// For each space, the revision of a rehearsed job's end.
     pub ends: BTreeMap<PathBuf, u64>,
     /// The spaces that the job uses, even if it has not opened them yet.
@@ -120,6 +122,7 @@ impl Reported {
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
                 ["refused"] => told.refused = true,
+                ["ended", code] => told.ended = code.parse().ok(),
                 ["opened"] if told.open.insert(path.clone(), true) == Some(true) => {
                     told.untold.insert(path);
                 }

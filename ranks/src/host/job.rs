@@ -12,6 +12,7 @@ use crate::{
     memory,
     message::{Mailbox, Post},
     rank::{Node, Rank, SavedPair, State},
+    run_report,
     save::{Back, Saver, bring_back},
     slot::{Library, Program},
 };
@@ -174,6 +175,9 @@ impl<'a> Job<'a> {
             if let Some(code) = self.obey()? {
                 self.post.drain()?;
                 self.save_end()?;
+                if self.post.process() == 0 {
+                    run_report::ended(code);
+                }
                 return Ok(Ended::Whole(code));
             }
             self.ask()?;

@@ -1,7 +1,7 @@
 //! How a host program begins a job.
 
 use super::{Balance, job::Job};
-use crate::{Error, Result, Wire, address::Slots, gate, memory, refusal, x86_64};
+use crate::{Error, Result, Wire, address::Slots, gate, memory, run_report, x86_64};
 use mainstay_engine::Session;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -52,7 +52,7 @@ impl Reserved {
 pub fn run(session: &mut Session, wire: Box<dyn Wire>, options: &Options) -> Result<Ended> {
     Job::new(session, wire, options).and_then(Job::run).inspect_err(|error| {
         if let Error::Refused(_) = error {
-            refusal::tell();
+            run_report::refused();
         }
     })
 }
