@@ -55,12 +55,12 @@ pub fn inspect(arguments: &[OsString], ranks: usize, library: &Path) -> Result<I
         Needs::Nothing | Needs::OpenMpi => Abi::Unknown,
     };
     let libraries = &program.executable.libraries;
-    let is_linked_to = |beginning: &&str| libraries.iter().any(|name| name.starts_with(*beginning));
+    let is_linked_to = |beginning: &str| libraries.iter().any(|name| name.starts_with(beginning));
     Ok(Inspected {
         abi,
-        run_times: RUN_TIMES.iter().filter(|(name, _)| is_linked_to(&name)).map(|(_, language)| *language).collect(),
+        run_times: RUN_TIMES.iter().filter(|(name, _)| is_linked_to(name)).map(|(_, language)| *language).collect(),
         refused: refused(&program.file, &Library::in_folder(library).mpich.join("libmpi.so.12")),
-        has_open_mp: OPEN_MP.iter().any(|name| is_linked_to(&name)),
+        has_open_mp: OPEN_MP.iter().any(|name| is_linked_to(name)),
         slot_bytes: slots.bytes as u64,
     })
 }
