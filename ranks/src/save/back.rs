@@ -1,7 +1,7 @@
 //! Brings ranks back from a revision, on any number of processes.
 
 use super::{
-    record::{JOB, JobRecord, foreign, pair_from_bytes, rank_of, stream},
+    record::{JOB, JobRecord, foreign, pair_from_bytes, rank_of, record_of},
     regions::{name, region, saved_places},
 };
 use crate::{
@@ -52,7 +52,7 @@ pub(crate) fn bring_back(
     needed.sort_unstable();
     needed.dedup();
     session.bring_shards(&needed)?;
-    let job = JobRecord::from_bytes(&read_stream(session, needed[0], JOB)?)?;
+    let job = JobRecord::from_bytes(&read_record(session, needed[0], JOB)?)?;
     if job.ranks == 0 {
         return Ok(None);
     }
@@ -96,7 +96,7 @@ fn check(job: &JobRecord, shard_of: &BTreeMap<u32, u32>, program: &Program, want
     job.check_processor()
 }
 
-fn read_stream(session: &mut Session, shard: u32, name: &str) -> Result<Vec<u8>> {
+fn read_record(session: &mut Session, shard: u32, name: &str) -> Result<Vec<u8>> {
     let reader = session.shards()?;
     let item = reader.item(shard, name).map_err(|_| foreign())?;
     let mut into = vec![0; item.bytes as usize];
@@ -116,7 +116,7 @@ fn of_shard(
     let mut pairs = Vec::new();
     let mut regions = Vec::new();
     for rank in ranks {
-        let pair = pair_from_bytes(&read_stream(session, shard, &stream(*rank))?)?;
+        let pair = pair_from_bytes(&read_record(session, shard, &record_of(*rank))?)?;
         let slot = slots.slot(*rank as usize);
         let is_sane =
             pair.rank.number == *rank && pair.rank.system.areas.iter().all(|(start, area)| slot.has(start, area.bytes));

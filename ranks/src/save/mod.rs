@@ -1,7 +1,8 @@
 //! Saving ranks, and bringing them back.
 //!
 //! The memory of a rank is regions of the session, named by the rank and the place in its slot. All else about it is a
-//! stream of its own: registers, areas, files, mailbox. A shard of a revision has the ranks of one process.
+//! record, a region of its own: registers, areas, files, mailbox. A shard of a revision has the ranks of one process.
+#![allow(unsafe_code)]
 
 mod back;
 mod record;
@@ -17,17 +18,18 @@ use crate::{
     rank::{Rank, saved_pair},
     slot::Program,
 };
-use mainstay_engine::Session;
-use record::{JOB, JobRecord, stream};
+use mainstay_engine::{Region, Session};
+use record::{JOB, JobRecord, record_of};
 use regions::Regions;
 
 #[derive(Debug, Default)]
 pub(crate) struct Saver {
     regions: Regions,
+    /// The records of the last checkpoint, by their names. The session has each as a region.
+    records: Records,
 }
 
-/// The streams of a shard, by their names.
-type Streams = Vec<(String, Vec<u8>)>;
+type Records = Vec<(String, Vec<u8>)>;
 
 impl Saver {
     /// Saves the ranks of this process as its shard of the next revision. Collective. If it fails, the ranks can go on,
@@ -39,38 +41,43 @@ impl Saver {
         post: &mut Post,
         program: &Program,
     ) -> Result<()> {
-        let prepared = self.prepare(session, ranks, post, program);
-        let streams = prepared.unwrap_or_else(|error| {
+        if let Err(error) = self.prepare(session, ranks, post, program) {
             session.refuse(error.into());
-            Streams::new()
-        });
-        let begun = begin(session, &streams);
-        if begun.is_ok() {
-            // A checkpoint begins only if the one before it has not failed.
-            ranks.iter_mut().for_each(|rank| rank.system.removed.before_is_safe());
         }
-        let saved = begun.and_then(|()| end(session, &streams));
-        if saved.is_err() {
-            ranks.iter_mut().for_each(|rank| rank.system.removed.revision_failed());
+        let saved = session.checkpoint();
+        for rank in ranks {
+            match saved {
+                // A checkpoint succeeds only if the one before it has not failed.
+                Ok(_) => rank.system.removed.before_is_safe(),
+                Err(_) => rank.system.removed.revision_failed(),
+            }
         }
-        saved
+        saved.map(drop).map_err(Into::into)
     }
 
-    fn prepare(
-        &mut self,
-        session: &mut Session,
-        ranks: &mut [Rank],
-        post: &mut Post,
-        program: &Program,
-    ) -> Result<Streams> {
-        let mut streams = vec![(JOB.to_owned(), JobRecord::new(post.slots().ranks, program).to_bytes()?)];
+    fn prepare(&mut self, session: &mut Session, ranks: &mut [Rank], post: &mut Post, program: &Program) -> Result<()> {
+        let mut records = vec![(JOB.to_owned(), JobRecord::new(post.slots().ranks, program).to_bytes()?)];
         for rank in ranks.iter_mut() {
             rank.system.begin_revision();
             let pair = saved_pair(rank, post.mailbox(rank.number))?;
-            streams.push((stream(rank.number), pair_to_bytes(&pair)?));
+            records.push((record_of(rank.number), pair_to_bytes(&pair)?));
         }
         self.regions.follow(session, ranks)?;
-        Ok(streams)
+        self.replace_records(session, records)
+    }
+
+    fn replace_records(&mut self, session: &mut Session, records: Records) -> Result<()> {
+        while let Some((name, _)) = self.records.last() {
+            session.unprotect(name)?;
+            self.records.pop();
+        }
+        for (name, mut bytes) in records {
+            // SAFETY: the bytes stay where they are until `replace_records` has given the region up.
+            let region = unsafe { Region::new(&name, bytes.as_mut_ptr(), bytes.len() as u64)? };
+            session.protect(region.self_contained())?;
+            self.records.push((name, bytes));
+        }
+        Ok(())
     }
 
     /// A rank leaves this process. Local.
@@ -80,29 +87,23 @@ impl Saver {
 
     /// All ranks leave this process. Local.
     pub fn give_all_up(&mut self, session: &mut Session) -> Result<()> {
+        self.replace_records(session, Records::new())?;
         self.regions.clear(session)
     }
 
     /// Saves that the job has ended, and waits until that is durable. Collective.
     pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
         self.regions.clear(session)?;
-        let streams = vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)];
-        // The first call may report that the checkpoint before has failed, and begin nothing.
-        begin(session, &streams).or_else(|_| begin(session, &streams))?;
-        let written = end(session, &streams);
-        session.wait()?;
-        written
+        self.replace_records(session, vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)])?;
+        // The first call may report that the checkpoint before has failed, and save nothing.
+        session.checkpoint().or_else(|_| session.checkpoint())?;
+        Ok(session.wait()?)
     }
 }
 
-fn begin(session: &mut Session, streams: &Streams) -> Result<()> {
-    session.begin(streams.iter().map(|(_, bytes)| bytes.len() as u64).sum())?;
-    Ok(())
-}
-
-/// Every process calls it, also after a failed write.
-fn end(session: &mut Session, streams: &Streams) -> Result<()> {
-    let written = streams.iter().try_for_each(|(name, bytes)| session.write(name, 0, bytes));
-    session.checkpoint()?;
-    Ok(written?)
+impl Drop for Saver {
+    /// The session still has the records, and may be at work.
+    fn drop(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.records));
+    }
 }

@@ -1,25 +1,25 @@
-//! The streams of a shard: `job` describes the job, and a stream for each rank has everything about it but the bytes
+//! The records of a shard: `job` describes the job, and a record for each rank has everything about it but the bytes
 //! of its memory.
 
 use crate::{Error, Result, rank::SavedPair, slot::Program};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 
-/// The stream that tells shards of ranks from others.
+/// The record that tells shards of ranks from others.
 pub(super) const JOB: &str = "job";
 
 /// Changes with the records, with a rank's stack at the gate, and with the structures of the gate.
 const VERSION: u8 = 2;
 const MAGIC: [u8; 8] = *b"mainrank";
 
-/// The stream of a rank.
-pub(super) fn stream(rank: u32) -> String {
+/// The name of a rank's record.
+pub(super) fn record_of(rank: u32) -> String {
     format!("v{rank}")
 }
 
-/// The rank that has this stream.
-pub(super) fn rank_of(stream: &str) -> Option<u32> {
-    stream.strip_prefix('v')?.parse().ok()
+/// The rank whose record has this name.
+pub(super) fn rank_of(name: &str) -> Option<u32> {
+    name.strip_prefix('v')?.parse().ok()
 }
 
 /// The facts about the job that all processes share.
