@@ -129,7 +129,14 @@ void end_job(const char *format, ...) {
   abort();
 }
 
-void refuse(const char *function, const char *advice) {
+/* An error without a communicator goes to MPI_COMM_SELF (MPI 4), or to MPI_COMM_WORLD (MPI 3) if the program gave only
+ * that one a handler. */
+static struct comm *without_comm(void) {
+  if (self && self->errhandler != errors_are_fatal) return self;
+  return world;
+}
+
+static void refuse(const char *function, const char *advice) {
   char message[512];
   fflush(NULL);
   snprintf(message, sizeof message, "%s is not supported in slots. %s", function, advice);
@@ -137,17 +144,20 @@ void refuse(const char *function, const char *advice) {
   abort();
 }
 
+int refused(struct comm *comm, const char *function, const char *advice, bool *said) {
+  const struct comm *of = comm ? comm : without_comm();
+  if (!of || (of->errhandler != errors_return && !of->errhandler->on_comm)) refuse(function, advice);
+  if (!*said) {
+    *said = true;
+    fprintf(stderr, "mainstay: rank %d: %s is not supported in slots. %s\n", rank_info.rank, function, advice);
+  }
+  return raise_error(comm, MPI_ERR_UNSUPPORTED_OPERATION, function);
+}
+
 void end_by_error(int error, const char *function) {
   const char *name, *text = text_of(error, &name);
   end_job("%s: %s%s%s. The error handler is MPI_ERRORS_ARE_FATAL, so the job ends.", function, name ? name : "",
           name ? ": " : "", text);
-}
-
-/* An error without a communicator goes to MPI_COMM_SELF (MPI 4), or to MPI_COMM_WORLD (MPI 3) if the program gave only
- * that one a handler. */
-static struct comm *without_comm(void) {
-  if (self && self->errhandler != errors_are_fatal) return self;
-  return world;
 }
 
 int raise_error(struct comm *comm, int error, const char *function) {

@@ -224,12 +224,14 @@ MPI(Request_free)(MPI_Request *request) {
 }
 
 MPI(Cancel)(MPI_Request *request) {
+  static bool said;
   struct request *of = request_of(*request);
   if (!of) return fail(NULL, MPI_ERR_REQUEST);
   if (of->kind == REQUEST_GENERAL) return fail(NULL, general_cancel(of));
   if (!of->active || request_done(of)) return MPI_SUCCESS;
   if (of->kind == REQUEST_SEND)
-    refuse("MPI_Cancel of a send", "A message that was sent cannot be taken back; let the receiver receive it.");
+    return refused(of->comm, "MPI_Cancel of a send",
+                   "A message that was sent cannot be taken back; let the receiver receive it.", &said);
   if (of->kind != REQUEST_RECEIVE) return fail(of->comm, MPI_ERR_REQUEST);
   if (mainstay_gate(MAINSTAY_GATE_WITHDRAW, &of->message) == 1) {
     of->message.done = 1;
