@@ -198,11 +198,15 @@ static int add(int class) {
   return last_used_code;
 }
 
-/* Removes a class or a code; the last numbers become free again. */
-static int take_back(int code) {
-  if (code <= MPI_ERR_LASTCODE || code > MPI_ERR_LASTCODE + added_count || !added[code - MPI_ERR_LASTCODE - 1].class)
-    return MPI_ERR_ARG;
-  added[code - MPI_ERR_LASTCODE - 1].class = 0;
+/* Removes a class or a code without a text, and not a class that has codes; the last numbers become free again. */
+static int take_back(int code, bool is_class) {
+  struct added *one;
+  if (code <= MPI_ERR_LASTCODE || code > MPI_ERR_LASTCODE + added_count) return MPI_ERR_ARG;
+  one = &added[code - MPI_ERR_LASTCODE - 1];
+  if (!one->class || (one->class == code) != is_class || one->text) return MPI_ERR_ARG;
+  for (int i = 0; i < added_count && is_class; i++)
+    if (&added[i] != one && added[i].class == code) return MPI_ERR_ARG;
+  one->class = 0;
   while (added_count && !added[added_count - 1].class) free(added[--added_count].text);
   last_used_code = MPI_ERR_LASTCODE + added_count;
   return MPI_SUCCESS;
@@ -234,5 +238,5 @@ static int put_text(int errorcode, const char *text) {
 
 MPI(Add_error_string)(int errorcode, const char *string) { return fail(NULL, put_text(errorcode, string)); }
 MPI(Remove_error_string)(int errorcode) { return fail(NULL, put_text(errorcode, NULL)); }
-MPI(Remove_error_class)(int errorclass) { return fail(NULL, take_back(errorclass)); }
-MPI(Remove_error_code)(int errorcode) { return fail(NULL, take_back(errorcode)); }
+MPI(Remove_error_class)(int errorclass) { return fail(NULL, take_back(errorclass, true)); }
+MPI(Remove_error_code)(int errorcode) { return fail(NULL, take_back(errorcode, false)); }

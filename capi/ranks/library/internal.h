@@ -350,8 +350,9 @@ struct request *request_finished(MPI_Count bytes);
  * `release` is called when the request is freed. */
 struct request *request_collective(struct comm *comm, const struct work *work, bool persistent);
 int request_start(struct request *request);
-/* Frees a request that is not active, or marks an active one to be freed once it is done. */
-void request_release(struct request *request);
+/* Frees a request that is not active, or marks an active one to be freed once it is done. Returns the error of a
+ * general request's free function. */
+int request_release(struct request *request);
 bool request_done(struct request *request);
 
 /* ---- pack.c: between a buffer with a datatype and contiguous bytes (of the machine's representation) */
