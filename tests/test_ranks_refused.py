@@ -85,6 +85,14 @@ def test_the_start_names_the_languages_and_the_limits(scratch):
     assert "built for MPICH's ABI, with Fortran; 2 ranks" in of_fortran, of_fortran
 
 
+@pytest.mark.parametrize("what", OF_MPI)
+def test_a_function_of_mpi_returns_an_error_to_a_program_that_handles_it(what, scratch, file):
+    """The job ended, so a program could not try one function and take another. It reads the message once."""
+    status, output = in_slots([program(), what, file], RANKS, scratch, RETURNS=1)
+    assert status == 0 and "works: 0" in output, output
+    assert output.count(f"rank 0: {what} is not supported in slots. {OF_MPI[what]}") == 1, output
+
+
 def refused(command, ranks, scratch, why):
     status, output = in_slots(command, ranks, scratch)
     assert status not in (0, 75) and "build" not in re.sub("start 1:.*|.*built for.*|another build", "", output), output

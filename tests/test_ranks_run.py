@@ -229,6 +229,13 @@ def test_a_thread_is_refused_by_its_message(scratch):
     assert status == 9 and "rank 0: it tried to start a thread" in output and "start 2" not in output, output
 
 
+def test_mpi4py_finds_the_library_of_ranks(mpi, scratch):
+    """It looks for a library beside its interpreter first, where the MPI of the same registry lies: that one started threads."""
+    words = "from mpi4py import MPI; print(MPI.Get_library_version(), MPI.COMM_WORLD.allreduce(1))"
+    status, output = run(*virtual(scratch / "space"), mpi.command("python"), "-c", words, cwd=scratch)
+    assert status == 0 and output.count("Mainstay, ranks in slots, MPICH's ABI 4") == RANKS, output
+
+
 def test_another_job_in_the_space_is_refused(mpi, scratch):
     """The refusal comes from the host, after the start: it is not started again."""
     go, words = scratch / "go", [build("c", mpi), STEPS, HOLD, scratch / "go"]

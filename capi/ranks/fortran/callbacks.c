@@ -13,20 +13,20 @@ struct generalised {
   query_fn *query;
   free_fn *free;
   cancel_fn *cancel;
-  MPI_Aint extra_state;
+  MPI_Aint *extra_state; /* the variable of the program, which its functions may change */
 };
 
 static int query_request(void *extra_state, MPI_Status *status) {
   struct generalised *request = extra_state;
   MPI_Fint error = MPI_SUCCESS;
-  request->query(&request->extra_state, (MPI_Fint *)status, &error);
+  request->query(request->extra_state, (MPI_Fint *)status, &error);
   return error;
 }
 
 static int free_request(void *extra_state) {
   struct generalised *request = extra_state;
   MPI_Fint error = MPI_SUCCESS;
-  request->free(&request->extra_state, &error);
+  request->free(request->extra_state, &error);
   free(request);
   return error;
 }
@@ -34,7 +34,7 @@ static int free_request(void *extra_state) {
 static int cancel_request(void *extra_state, int complete) {
   struct generalised *request = extra_state;
   MPI_Fint error = MPI_SUCCESS, is_complete = complete != 0;
-  request->cancel(&request->extra_state, &is_complete, &error);
+  request->cancel(request->extra_state, &is_complete, &error);
   return error;
 }
 
@@ -42,7 +42,7 @@ FORTRAN(void, mpi_grequest_start,
         (query_fn * query, free_fn *free, cancel_fn *cancel, MPI_Aint *extra_state, MPI_Fint *request,
          MPI_Fint *ierror)) {
   struct generalised *started = f_allocate(sizeof *started);
-  *started = (struct generalised){query, free, cancel, *extra_state};
+  *started = (struct generalised){query, free, cancel, extra_state};
   const int outcome = MPI_Grequest_start(query_request, free_request, cancel_request, started, request);
   if (ierror) *ierror = outcome;
 }

@@ -152,6 +152,7 @@ typedef struct {
 #define MPI_INTEGER8 ((MPI_Datatype)0x4c000831)
 #define MPI_INTEGER16 ((MPI_Datatype)0x4c001032)
 #define MPI_REAL2 ((MPI_Datatype)0x4c000226)
+#define MPIX_C_FLOAT16 ((MPI_Datatype)0x4c000246)
 #define MPI_REAL4 ((MPI_Datatype)0x4c000427)
 #define MPI_REAL8 ((MPI_Datatype)0x4c000829)
 #define MPI_REAL16 ((MPI_Datatype)0x4c00102b)

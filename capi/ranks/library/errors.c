@@ -129,7 +129,14 @@ void end_job(const char *format, ...) {
   abort();
 }
 
-void refuse(const char *function, const char *advice) {
+/* An error without a communicator goes to MPI_COMM_SELF (MPI 4), or to MPI_COMM_WORLD (MPI 3) if the program gave only
+ * that one a handler. */
+static struct comm *without_comm(void) {
+  if (self && self->errhandler != errors_are_fatal) return self;
+  return world;
+}
+
+static void refuse(const char *function, const char *advice) {
   char message[512];
   fflush(NULL);
   snprintf(message, sizeof message, "%s is not supported in slots. %s", function, advice);
@@ -137,17 +144,20 @@ void refuse(const char *function, const char *advice) {
   abort();
 }
 
+int refused(struct comm *comm, const char *function, const char *advice, bool *said) {
+  const struct comm *of = comm ? comm : without_comm();
+  if (!of || (of->errhandler != errors_return && !of->errhandler->on_comm)) refuse(function, advice);
+  if (!*said) {
+    *said = true;
+    fprintf(stderr, "mainstay: rank %d: %s is not supported in slots. %s\n", rank_info.rank, function, advice);
+  }
+  return raise_error(comm, MPI_ERR_UNSUPPORTED_OPERATION, function);
+}
+
 void end_by_error(int error, const char *function) {
   const char *name, *text = text_of(error, &name);
   end_job("%s: %s%s%s. The error handler is MPI_ERRORS_ARE_FATAL, so the job ends.", function, name ? name : "",
           name ? ": " : "", text);
-}
-
-/* An error without a communicator goes to MPI_COMM_SELF (MPI 4), or to MPI_COMM_WORLD (MPI 3) if the program gave only
- * that one a handler. */
-static struct comm *without_comm(void) {
-  if (self && self->errhandler != errors_are_fatal) return self;
-  return world;
 }
 
 int raise_error(struct comm *comm, int error, const char *function) {
@@ -188,11 +198,15 @@ static int add(int class) {
   return last_used_code;
 }
 
-/* Removes a class or a code; the last numbers become free again. */
-static int take_back(int code) {
-  if (code <= MPI_ERR_LASTCODE || code > MPI_ERR_LASTCODE + added_count || !added[code - MPI_ERR_LASTCODE - 1].class)
-    return MPI_ERR_ARG;
-  added[code - MPI_ERR_LASTCODE - 1].class = 0;
+/* Removes a class or a code without a text, and not a class that has codes; the last numbers become free again. */
+static int take_back(int code, bool is_class) {
+  struct added *one;
+  if (code <= MPI_ERR_LASTCODE || code > MPI_ERR_LASTCODE + added_count) return MPI_ERR_ARG;
+  one = &added[code - MPI_ERR_LASTCODE - 1];
+  if (!one->class || (one->class == code) != is_class || one->text) return MPI_ERR_ARG;
+  for (int i = 0; i < added_count && is_class; i++)
+    if (&added[i] != one && added[i].class == code) return MPI_ERR_ARG;
+  one->class = 0;
   while (added_count && !added[added_count - 1].class) free(added[--added_count].text);
   last_used_code = MPI_ERR_LASTCODE + added_count;
   return MPI_SUCCESS;
@@ -224,5 +238,5 @@ static int put_text(int errorcode, const char *text) {
 
 MPI(Add_error_string)(int errorcode, const char *string) { return fail(NULL, put_text(errorcode, string)); }
 MPI(Remove_error_string)(int errorcode) { return fail(NULL, put_text(errorcode, NULL)); }
-MPI(Remove_error_class)(int errorclass) { return fail(NULL, take_back(errorclass)); }
-MPI(Remove_error_code)(int errorcode) { return fail(NULL, take_back(errorcode)); }
+MPI(Remove_error_class)(int errorclass) { return fail(NULL, take_back(errorclass, true)); }
+MPI(Remove_error_code)(int errorcode) { return fail(NULL, take_back(errorcode, false)); }

@@ -19,9 +19,11 @@ int general_complete(struct request *request, MPI_Status *status) {
   return request->general->query ? request->general->query(request->general->extra, to) : MPI_SUCCESS;
 }
 
-void general_release(struct request *request) {
-  if (request->general->release) request->general->release(request->general->extra);
-  free(request->general);
+int general_release(struct request *request) {
+  struct general *general = request->general;
+  int error = general->release ? general->release(general->extra) : MPI_SUCCESS;
+  free(general);
+  return error;
 }
 
 int general_cancel(struct request *request) {

@@ -315,8 +315,9 @@ const char *info_value(const struct info *info, const char *key);
 /* Calls the error handler of the communicator (NULL: that of MPI_COMM_SELF) and returns the error. */
 int raise_error(struct comm *comm, int error, const char *function);
 #define fail(comm, error) raise_error((comm), (error), &__func__[1])
-/* Ends the job, saying that `function` is not supported, and `advice`. */
-void refuse(const char *function, const char *advice) __attribute__((noreturn));
+/* Says that `function` is not supported, and `advice`. Ends the job if the error handler is MPI_ERRORS_ARE_FATAL, else
+ * returns MPI_ERR_UNSUPPORTED_OPERATION; the message then comes once for each `said`. */
+int refused(struct comm *comm, const char *function, const char *advice, bool *said);
 /* Ends the job with a text, as from printf, about a fault of the program or of this library. */
 void end_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Drops a hold of an error handler. */
@@ -349,8 +350,9 @@ struct request *request_finished(MPI_Count bytes);
  * `release` is called when the request is freed. */
 struct request *request_collective(struct comm *comm, const struct work *work, bool persistent);
 int request_start(struct request *request);
-/* Frees a request that is not active, or marks an active one to be freed once it is done. */
-void request_release(struct request *request);
+/* Frees a request that is not active, or marks an active one to be freed once it is done. Returns the error of a
+ * general request's free function. */
+int request_release(struct request *request);
 bool request_done(struct request *request);
 
 /* ---- pack.c: between a buffer with a datatype and contiguous bytes (of the machine's representation) */

@@ -36,7 +36,7 @@ void finish_buffered(void);
 /* general.c */
 bool general_done(const struct request *request);
 int general_complete(struct request *request, MPI_Status *status);
-void general_release(struct request *request);
+int general_release(struct request *request);
 int general_cancel(struct request *request);
 
 /* messages.c */

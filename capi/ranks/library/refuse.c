@@ -26,6 +26,9 @@ static const char *advice(const char *name) {
 #undef MAINSTAY_MPI
 #define MAINSTAY_MPI(type, name, arguments)                                                                            \
   extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)));                               \
-  type PMPI_##name arguments { refuse("MPI_" #name, advice(#name)); }                                                  \
+  type PMPI_##name arguments {                                                                                         \
+    static bool said;                                                                                                  \
+    return refused(NULL, "MPI_" #name, advice(#name), &said);                                                          \
+  }                                                                                                                    \
   const char mainstay_refused_##name __attribute__((visibility("default"))) = 1
 #include "../include/functions/refused.h"

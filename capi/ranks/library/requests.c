@@ -32,16 +32,19 @@ struct request *request_collective(struct comm *comm, const struct work *work, b
   return request;
 }
 
-static void free_request(struct request *request) {
+/* Returns the error of a general request's own function. */
+static int free_request(struct request *request) {
+  int error = MPI_SUCCESS;
   if (request->kind == REQUEST_COLLECTIVE) {
     if (request->work->release) request->work->release(request);
     free(request->work);
   }
-  if (request->kind == REQUEST_GENERAL) general_release(request);
+  if (request->kind == REQUEST_GENERAL) error = general_release(request);
   free(request->buffer.packed);
   if (request->buffer.type) type_release(request->buffer.type);
   comm_release(request->comm);
   object_free(request);
+  return error;
 }
 
 void send_start(struct request *request) {
@@ -167,6 +170,7 @@ static struct outcome outcome_of(struct request *request) {
 }
 
 int request_complete(struct request *request, MPI_Request *handle, MPI_Status *status) {
+  int error;
   struct outcome outcome;
   if (request->kind == REQUEST_GENERAL && request->active) {
     outcome.error = general_complete(request, status);
@@ -179,9 +183,9 @@ int request_complete(struct request *request, MPI_Request *handle, MPI_Status *s
   }
   request->active = false;
   if (request->persistent) return outcome.error;
-  free_request(request);
+  error = free_request(request);
   *handle = MPI_REQUEST_NULL;
-  return outcome.error;
+  return outcome.error ? outcome.error : error;
 }
 
 static void free_orphans(void) {
@@ -197,16 +201,16 @@ static void free_orphans(void) {
   orphan_count = kept;
 }
 
-void request_release(struct request *request) {
+int request_release(struct request *request) {
   if (orphan_count) free_orphans();
   if (request_done(request)) {
     if (request->active) outcome_of(request);
-    free_request(request);
-    return;
+    return free_request(request);
   }
   request->freed = true;
   orphans = grow_memory(orphans, (orphan_count + 1) * sizeof *orphans);
   orphans[orphan_count++] = request;
+  return MPI_SUCCESS;
 }
 
 /* Waits for sends of freed requests, whose bytes must not be lost. Receives that nobody sends to stay behind. */
@@ -218,18 +222,19 @@ void requests_finish(void) {
 MPI(Request_free)(MPI_Request *request) {
   struct request *old = request_of(*request);
   if (!old) return fail(NULL, MPI_ERR_REQUEST);
-  request_release(old);
   *request = MPI_REQUEST_NULL;
-  return MPI_SUCCESS;
+  return fail(NULL, request_release(old));
 }
 
 MPI(Cancel)(MPI_Request *request) {
+  static bool said;
   struct request *of = request_of(*request);
   if (!of) return fail(NULL, MPI_ERR_REQUEST);
   if (of->kind == REQUEST_GENERAL) return fail(NULL, general_cancel(of));
   if (!of->active || request_done(of)) return MPI_SUCCESS;
   if (of->kind == REQUEST_SEND)
-    refuse("MPI_Cancel of a send", "A message that was sent cannot be taken back; let the receiver receive it.");
+    return refused(of->comm, "MPI_Cancel of a send",
+                   "A message that was sent cannot be taken back; let the receiver receive it.", &said);
   if (of->kind != REQUEST_RECEIVE) return fail(of->comm, MPI_ERR_REQUEST);
   if (mainstay_gate(MAINSTAY_GATE_WITHDRAW, &of->message) == 1) {
     of->message.done = 1;

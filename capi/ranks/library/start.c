@@ -177,12 +177,21 @@ MPI(Abi_get_info)(MPI_Info *info) {
 
 /* Of gfortran, without options that widen its types. */
 MPI(Abi_get_fortran_info)(MPI_Info *info) {
+  static const char *const pairs[][2] = {
+      {"mpi_logical_size", "4"}, {"mpi_integer_size", "4"}, {"mpi_real_size", "4"}, {"mpi_double_precision_size", "8"}};
+  static const char *const supported[] = {"logical1", "logical2",  "logical4",  "logical8",      "logical16",
+                                          "integer1", "integer2",  "integer4",  "integer8",      "integer16",
+                                          "real2",    "real4",     "real8",     "real16",        "complex4",
+                                          "complex8", "complex16", "complex32", "double_complex"};
   int error = PMPI_Info_create(info);
   if (error) return error;
-  PMPI_Info_set(*info, "mpi_logical_size", "4");
-  PMPI_Info_set(*info, "mpi_integer_size", "4");
-  PMPI_Info_set(*info, "mpi_real_size", "4");
-  return PMPI_Info_set(*info, "mpi_double_precision_size", "8");
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) PMPI_Info_set(*info, pairs[i][0], pairs[i][1]);
+  for (size_t i = 0; i < sizeof supported / sizeof *supported; i++) {
+    char key[64];
+    snprintf(key, sizeof key, "mpi_%s_supported", supported[i]);
+    PMPI_Info_set(*info, key, "true");
+  }
+  return MPI_SUCCESS;
 }
 
 MPI(Abi_get_fortran_booleans)(int logical_size, void *logical_true, void *logical_false, int *is_set) {

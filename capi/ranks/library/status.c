@@ -1,5 +1,6 @@
 /* Statuses: their layout in the two ABIs and in Fortran. Licence: MIT OR Apache-2.0. */
 #include "point.h"
+#include "types.h"
 
 MPI_Fint *MPI_F_STATUS_IGNORE;
 MPI_Fint *MPI_F_STATUSES_IGNORE;
@@ -66,7 +67,7 @@ static int set_elements(MPI_Status *status, MPI_Datatype datatype, MPI_Count cou
   struct datatype *type = type_of(datatype);
   if (!type) return MPI_ERR_TYPE;
   if (count != MPI_UNDEFINED && count < 0) return MPI_ERR_ARG;
-  put_bytes(status, count == MPI_UNDEFINED ? MPI_UNDEFINED : count * type->size);
+  put_bytes(status, count == MPI_UNDEFINED ? MPI_UNDEFINED : type_bytes_of(type, count));
   return MPI_SUCCESS;
 }
 

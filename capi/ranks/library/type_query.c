@@ -51,24 +51,30 @@ static MPI_Count elements_of(const struct datatype *type) {
   return found;
 }
 
-/* Basic elements in the first `*bytes` bytes of `count` elements; takes their bytes off `*bytes`. */
-static MPI_Count elements_in(const struct datatype *type, MPI_Count count, MPI_Count *bytes) {
-  MPI_Count whole, found;
-  if (type->size == 0 || count <= 0) return 0;
-  whole = *bytes / type->size;
-  if (whole > count) whole = count;
-  *bytes -= whole * type->size;
-  found = whole * elements_of(type);
-  if (whole == count || *bytes == 0 || type->part_count == 0) return found;
+/* How much of `copies` elements of a type fits into `*left`, in whole basic elements. `*left` is a number of bytes, or
+ * of basic elements; what fits is taken off it, and returned as the other number. */
+static MPI_Count fitting(const struct datatype *type, MPI_Count copies, bool in_bytes, MPI_Count *left) {
+  MPI_Count elements = elements_of(type), bytes = type->size, found;
+  MPI_Count each = in_bytes ? bytes : elements, other = in_bytes ? elements : bytes;
+  if (each <= 0 || copies <= 0) return 0;
+  MPI_Count whole = *left / each < copies ? *left / each : copies;
+  *left -= whole * each;
+  found = whole * other;
+  if (whole == copies || *left == 0) return found;
   for (MPI_Count i = 0; i < type->part_count; i++) {
     const struct part *part = &type->parts[i];
-    for (MPI_Count repeat = 0; repeat < part->repeats; repeat++) {
-      MPI_Count before = *bytes;
-      found += elements_in(part->of, part->length, bytes);
-      if (*bytes == 0 || before - *bytes < part->length * part->of->size) return found;
-    }
+    MPI_Count of_block = part->length * (in_bytes ? part->of->size : elements_of(part->of)), blocks;
+    if (of_block <= 0) continue;
+    blocks = *left / of_block < part->repeats ? *left / of_block : part->repeats;
+    *left -= blocks * of_block;
+    found += blocks * part->length * (in_bytes ? elements_of(part->of) : part->of->size);
+    if (blocks < part->repeats) return found + fitting(part->of, part->length, in_bytes, left);
   }
   return found;
+}
+
+MPI_Count type_bytes_of(const struct datatype *type, MPI_Count elements) {
+  return fitting(type, INT64_MAX, false, &elements);
 }
 
 static int elements(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
@@ -79,7 +85,7 @@ static int elements(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *
     *count = MPI_UNDEFINED;
     return MPI_SUCCESS;
   }
-  *count = elements_in(type, INT64_MAX, &bytes);
+  *count = fitting(type, INT64_MAX, true, &bytes);
   if (bytes) *count = MPI_UNDEFINED;
   return MPI_SUCCESS;
 }

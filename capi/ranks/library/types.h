@@ -45,4 +45,8 @@ struct contents {
 
 void contents_release(struct contents *contents);
 
+/* ---- type_query.c */
+/* The bytes of the first `elements` basic elements of an array of a type. */
+MPI_Count type_bytes_of(const struct datatype *type, MPI_Count elements);
+
 #endif /* MAINSTAY_TYPES_H */

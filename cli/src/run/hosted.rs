@@ -84,7 +84,7 @@ impl Found {
             let more = refused.len().saturating_sub(NAMED_MAX);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let names = refused[..refused.len().min(NAMED_MAX)].join(", ");
-            say(&format!("{program}: it names {names}{more}, not possible in slots; a call ends the job"));
+            say(&format!("{program}: it names {names}{more}, not possible in slots; such a call fails"));
         }
         if *has_open_mp {
             say(&format!("{program}: it was compiled for OpenMP; a rank has one thread (OMP_NUM_THREADS=1)"));

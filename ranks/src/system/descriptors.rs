@@ -4,6 +4,7 @@
 
 use super::{
     Arguments, System, kernel,
+    libraries::is_another_mpi,
     removed::{Number, bytes_of, name_of, nameless_again, number_of},
 };
 use crate::{Error, Result, memory};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom},
     os::{
@@ -21,6 +22,7 @@ use std::{
             fs::{FileTypeExt, OpenOptionsExt},
         },
     },
+    path::Path,
     rc::Rc,
 };
 
@@ -78,8 +80,8 @@ impl SavedFile {
 
 impl OpenFile {
     /// The path and the file, if its bytes can be mapped again.
-    pub fn regular(&self) -> Option<(&std::ffi::OsStr, &File)> {
-        (self.kind == Kind::Regular).then_some((std::ffi::OsStr::from_bytes(&self.path), &self.host))
+    pub fn regular(&self) -> Option<(&OsStr, &File)> {
+        (self.kind == Kind::Regular).then_some((OsStr::from_bytes(&self.path), &self.host))
     }
 
     /// It is a file, whatever it is to the rank.
@@ -174,8 +176,8 @@ impl Descriptors {
         let open = self.open.values().filter(|file| file.kind == Kind::Regular);
         let open = open.filter_map(|file| Some((number_of(&file.host.metadata().ok()?), name_of(&file.host)?)));
         let closed = self.written.iter();
-        let closed = closed
-            .filter_map(|path| Some((number_of(&fs::metadata(std::ffi::OsStr::from_bytes(path)).ok()?), path.clone())));
+        let closed =
+            closed.filter_map(|path| Some((number_of(&fs::metadata(OsStr::from_bytes(path)).ok()?), path.clone())));
         open.chain(closed).collect()
     }
 
@@ -204,7 +206,7 @@ impl Descriptors {
             all.push((file, SavedFile { numbers, path, flags, kind, offset, length, bytes }));
         }
         let closed = self.written.iter().filter_map(|path| {
-            let length = fs::metadata(std::ffi::OsStr::from_bytes(path)).ok()?.len();
+            let length = fs::metadata(OsStr::from_bytes(path)).ok()?.len();
             let (numbers, path) = (Vec::new(), path.clone());
             Some(SavedFile {
                 numbers,
@@ -223,7 +225,7 @@ impl Descriptors {
     pub fn open_again(rank: usize, files: &[SavedFile], remarks: &mut Vec<String>) -> Result<Descriptors> {
         let mut all = Descriptors::default();
         for file in files {
-            let path = std::ffi::OsStr::from_bytes(&file.path);
+            let path = OsStr::from_bytes(&file.path);
             if file.numbers.is_empty() {
                 cut_back(path, file, remarks);
                 all.written.push(file.path.clone());
@@ -288,7 +290,7 @@ fn reopened(file: &SavedFile) -> io::Result<File> {
 }
 
 /// Cuts a file back to the length that it had. Text and data after the revision are written again.
-fn cut_back(path: &std::ffi::OsStr, file: &SavedFile, remarks: &mut Vec<String>) {
+fn cut_back(path: &OsStr, file: &SavedFile, remarks: &mut Vec<String>) {
     let Some(length) = file.length else { return };
     let cut = OpenOptions::new().write(true).open(path).and_then(|host| {
         let now = host.metadata()?.len();
@@ -326,7 +328,12 @@ impl System {
         let host_flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
         let open = |_: &mut System| kernel::call(libc::SYS_openat, [directory as u64, path, host_flags, mode, 0, 0]);
         let host = kernel::result(self.with_umask(open))?;
-        self.descriptors.enter(Rc::new(OpenFile::new(host as RawFd, flags)), 0)
+        let file = OpenFile::new(host as RawFd, flags);
+        let name = OsString::from_vec(memory::string(self.slot, path as usize)?);
+        if !file.writes() && is_another_mpi(Path::new(&name), Path::new(OsStr::from_bytes(&file.path))) {
+            return Err(error(libc::ENOENT));
+        }
+        self.descriptors.enter(Rc::new(file), 0)
     }
 
     pub(super) fn close(&mut self, _: i64, [number, ..]: Arguments) -> io::Result<i64> {

@@ -8,6 +8,7 @@ mod descriptors;
 mod directory;
 mod input;
 mod kernel;
+mod libraries;
 mod memory_calls;
 mod polling;
 mod process;

@@ -47,6 +47,7 @@ contains
     integer(MPI_ADDRESS_KIND) :: extra_state
     integer :: ierror
     freed = freed + int(extra_state)
+    extra_state = 0
     ierror = MPI_SUCCESS
   end subroutine
 
@@ -64,7 +65,7 @@ program module
   use counted
   implicit none
   integer :: ierr, rank, ranks, key, comm, request, status(MPI_STATUS_SIZE), handler, n, i, file, type
-  integer(MPI_ADDRESS_KIND) :: value, memory, lower, extent
+  integer(MPI_ADDRESS_KIND) :: value, memory, state, lower, extent
   integer(MPI_OFFSET_KIND) :: bytes
   integer(MPI_COUNT_KIND) :: size
   logical :: flag
@@ -108,13 +109,14 @@ program module
   call MPI_Errhandler_free(handler, ierr)
 
   ! A request of the program's own.
-  call MPI_Grequest_start(query, free_request, cancel, 3_MPI_ADDRESS_KIND, request, ierr)
+  state = 3
+  call MPI_Grequest_start(query, free_request, cancel, state, request, ierr)
   call MPI_Test(request, flag, status, ierr)
   call check(.not. flag, 'a request under way')
   call MPI_Grequest_complete(request, ierr)
   call MPI_Wait(request, status, ierr)
   call MPI_Get_count(status, MPI_INTEGER, n, ierr)
-  call check(n == 3 .and. freed == 3, 'a complete request')
+  call check(n == 3 .and. freed == 3 .and. state == 0, 'a complete request')
   call MPI_Test_cancelled(status, flag, ierr)
   call check(.not. flag, 'test_cancelled')
 

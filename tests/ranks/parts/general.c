@@ -77,6 +77,12 @@ static void errors(void) {
   int of;
   MPI_Error_class(code, &of);
   CHECK(of == class && class > MPI_ERR_LASTCODE);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  CHECK(MPI_Remove_error_class(class) != MPI_SUCCESS); /* it has a code */
+  CHECK(MPI_Remove_error_code(code) != MPI_SUCCESS);   /* it has a text */
+  CHECK(MPI_Remove_error_string(code) == MPI_SUCCESS && MPI_Remove_error_code(code) == MPI_SUCCESS);
+  CHECK(MPI_Remove_error_class(class) == MPI_SUCCESS);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
   MPI_Comm_free(&made);
   handled = 0;
 }
@@ -107,8 +113,19 @@ static void facts(void) {
   CHECK(MPI_Pcontrol(0) == MPI_SUCCESS);
 }
 
+static void fortran_types(void) {
+  MPI_Info info;
+  char text[8] = "";
+  int flag;
+  MPI_Abi_get_fortran_info(&info);
+  MPI_Info_get(info, "mpi_real8_supported", 7, text, &flag);
+  CHECK(flag && !strcmp(text, "true"));
+  MPI_Info_free(&info);
+}
+
 void general(void) {
   infos();
+  fortran_types();
   errors();
   facts();
 }

@@ -162,10 +162,41 @@ static void named(void) {
   MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &type);
   MPI_Type_size(type, &size);
   CHECK(size == 8);
+  MPI_Type_size(MPIX_C_FLOAT16, &size);
+  CHECK(size == 2);
   deleted = 0;
 }
 
+/* Basic elements of a message of structs, as the program sets and reads them; of a type with 2^30 blocks, too. */
+static void elements(void) {
+  int lengths[] = {1, 1, 2}, count, found;
+  MPI_Aint places[] = {0, 8, 16};
+  MPI_Datatype kinds[] = {MPI_CHAR, MPI_INT, MPI_DOUBLE}, structure, small, large;
+  MPI_Count many;
+  MPI_Status status;
+  MPI_Type_create_struct(3, lengths, places, kinds, &structure);
+  MPI_Type_commit(&structure);
+  for (int i = 0; i <= 9; i++) {
+    MPI_Status_set_elements(&status, structure, i);
+    MPI_Get_elements(&status, structure, &found);
+    MPI_Get_count(&status, structure, &count);
+    CHECK(found == i && count == (i % 4 ? MPI_UNDEFINED : i / 4));
+  }
+  MPI_Type_contiguous(4, MPI_INT, &small);
+  MPI_Type_vector(1 << 30, 1, 3, small, &large);
+  MPI_Type_commit(&large);
+  MPI_Status_set_elements_x(&status, large, ((MPI_Count)1 << 32) - 3);
+  MPI_Get_elements_x(&status, large, &many);
+  MPI_Get_elements(&status, large, &found);
+  MPI_Get_count(&status, large, &count);
+  CHECK(many == ((MPI_Count)1 << 32) - 3 && found == MPI_UNDEFINED && count == MPI_UNDEFINED);
+  MPI_Type_free(&structure);
+  MPI_Type_free(&small);
+  MPI_Type_free(&large);
+}
+
 void types(void) {
+  elements();
   of_one_kind();
   of_arrays();
   of_several_kinds();

@@ -114,7 +114,7 @@ static int query(void *state, MPI_Status *status) {
 
 static int give_back(void *state) {
   freed += *(int *)state;
-  return MPI_SUCCESS;
+  return *(int *)state < 0 ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 
 static int cancel(void *state, int complete) {
@@ -135,6 +135,14 @@ static void of_the_program(void) {
   MPI_Wait(&request, &status);
   MPI_Get_count(&status, MPI_INT, &count);
   CHECK(count == 4 && status.MPI_TAG == 6 && queried == 1 && freed == 4 && request == MPI_REQUEST_NULL);
+  /* The error of its own free function. */
+  state = -1;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Grequest_start(query, give_back, cancel, &state, &request);
+  MPI_Grequest_complete(request);
+  MPI_Error_class(MPI_Wait(&request, MPI_STATUS_IGNORE), &count);
+  CHECK(count == MPI_ERR_BUFFER && freed == 3);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
   queried = freed = 0;
 }
 
