@@ -65,8 +65,8 @@ def space_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ranks_rows(tmp_path_factory):
-    return measure(tmp_path_factory.mktemp("bench"), "ranks", "--part", "2", "--rounds", "1")
+def across_rows(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), "across", "--part", "2", "--rounds", "1")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def speculation_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "speculation", *small)
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages", "speculation"))
+@pytest.fixture(params=("path", "staging", "space", "across", "opening", "levels", "recovery", "pages", "speculation"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -162,8 +162,8 @@ def test_every_way_to_save_is_measured(space_rows):
     assert found >= set(here) | {f"{way}_perceived" for way in here if way in results.DELEGATED}
 
 
-def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):
-    against = {row["metric"]: row["reference"] for row in ranks_rows if row["metric"] != row["reference"]}
+def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(across_rows):
+    against = {row["metric"]: row["reference"] for row in across_rows if row["metric"] != row["reference"]}
     assert against == {
         **{f"restore on {ranks} ranks": f"raw read, {ranks} ranks" for ranks in (4, 2, 6)},
         "2 ranks beside 4": "restore on 4 ranks",
@@ -242,7 +242,7 @@ def test_a_restart_is_cold(rows):
         0,
         3,
         6,
-    )  # none are told of in space, ranks, opening and pages; cases of path, sides of staging
+    )  # none are told of in space, across, opening and pages; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

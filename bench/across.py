@@ -1,6 +1,6 @@
 """The cost of a restore on another number of ranks: four have saved; two, four and six restore.
 
-make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
+make bench NAME=across          writes bench/out/across.json; QUICK=1: within a minute
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import machine, mpi, rows
 
 HERE = Path(__file__).resolve().parent
-PROGRAM = HERE / "ranks" / "program.py"
+PROGRAM = HERE / "across" / "program.py"
 SAVED = 4
 LIMIT_S = 300  # of one job
 
@@ -21,7 +21,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", type=int, default=8 if quick else 64, help="MiB of each rank that saves")
     parser.add_argument("--rounds", type=int, default=2 if quick else 9)
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where ranks.json goes")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where across.json goes")
     parser.add_argument("--scratch", type=Path, help="where the space goes while it runs; default: --out")
     chosen = parser.parse_args()
     chosen.scratch = chosen.scratch or chosen.out
@@ -52,7 +52,7 @@ def main():
             beside = rows.row(case, f"{ranks} ranks beside {SAVED}", measured[ranks].of("restore"), "s",
                               same, measured[SAVED].of("restore"))  # fmt: skip
             made.append(beside)
-    rows.write(o.out / "ranks.json", made)
+    rows.write(o.out / "across.json", made)
     print(rows.table(made))
 
 
