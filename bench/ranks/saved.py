@@ -1,6 +1,7 @@
 """Jobs of the program `tables`: saved, killed and brought back, by hand and in slots."""
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -88,11 +89,22 @@ def verify_s(space):
     return time.monotonic() - started
 
 
-def copy_s(space, into):
-    """Copies the bytes of the newest revision from the cache of pages into touched memory."""
+def copy_s(space, size, is_touched):
+    """Copies bytes of the space from the cache of pages into memory that was touched before, or was not."""
     [file] = space.glob("layout-*")
-    with open(file, "rb", buffering=0) as source:
-        started, left, at = time.monotonic(), len(into), 0
-        while left and (got := source.readinto(into[at : at + min(left, BLOCK)])):
-            left, at = left - got, at + got
-        return time.monotonic() - started
+    with (
+        open(file, "rb", buffering=0) as source,
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as made,
+    ):
+        while source.read(BLOCK):
+            pass  # from here on its pages are in the cache
+        source.seek(0)
+        into, at = memoryview(made), 0
+        for page in range(0, size if is_touched else 0, mmap.PAGESIZE):
+            into[page] = 1
+        started = time.monotonic()
+        while at < size and (got := source.readinto(into[at : at + BLOCK])):
+            at += got
+        seconds = time.monotonic() - started
+        into.release()
+        return seconds

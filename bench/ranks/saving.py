@@ -65,20 +65,23 @@ def restart(o, folder):
                 tables.saved_and_killed()
                 found[f"verify {name}"] = verify_s(tables.space)
                 if name == "large":
-                    found["copy"] = copy_s(tables.space, memoryview(bytearray(b"\1") * (RANKS * o.back << 20)))
+                    found["copy"], found["copy_new"] = (
+                        copy_s(tables.space, RANKS * o.back << 20, is_touched) for is_touched in (True, False)
+                    )
                 found[name] = tables.back()
         return found
 
     found = rounds(o, {"slots": run})["slots"]
     made = [max(0, one["large"] - one["small"]) for one in found]
-    copies = [one["copy"] for one in found]
     verified = [max(1e-9, one["verify large"] - one["verify small"]) for one in found]
-    both = [copy + verify for copy, verify in zip(copies, verified)]
     yield rows.floor(case, "start", [one["small"] for one in found], "s")
-    yield rows.floor(case, "copy", copies, "s")
     yield rows.floor(case, "verify", verified, "s")
-    yield rows.floor(case, "copy_and_verify", both, "s")
-    yield rows.row(case, "restart", made, "s", "copy_and_verify", both, RESTART)
+    for copy, metric, target in (("copy", "restart", RESTART), ("copy_new", "restart_to_new", None)):
+        copies = [one[copy] for one in found]
+        both = [one + verify for one, verify in zip(copies, verified)]
+        yield rows.floor(case, copy, copies, "s")
+        yield rows.floor(case, f"{copy}_and_verify", both, "s")
+        yield rows.row(case, metric, made, "s", f"{copy}_and_verify", both, target)
 
 
 CASES = (whole, incremental, staying, restart)
