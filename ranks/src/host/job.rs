@@ -178,7 +178,7 @@ impl<'a> Job<'a> {
                 self.save_end()?;
                 return Ok(Ended::Whole(code));
             }
-            self.ask()?;
+            self.ask(round.at)?;
             turns.rest(round.any || news, &self.ranks, self.post.processes())?;
         }
     }
@@ -231,11 +231,11 @@ impl<'a> Job<'a> {
     }
 
     /// Process 0 decides when to save and when to move ranks. The others tell it their reasons.
-    fn ask(&mut self) -> Result<()> {
-        if self.asked.elapsed() < ASK_EVERY {
+    fn ask(&mut self, now: Instant) -> Result<()> {
+        if now < self.asked + ASK_EVERY {
             return Ok(());
         }
-        self.asked = Instant::now();
+        self.asked = now;
         self.session.check()?;
         if self.failed.is_some_and(|failed| failed.elapsed() < AFTER_FAILURE) {
             return Ok(());
