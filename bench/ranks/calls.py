@@ -78,25 +78,26 @@ def between(o, folder):
 
 
 def computing(o, folder):
-    """The processor time of a program that computes. One rank is its own neighbour, so that no process waits. Four ranks of
-    a process do as much work as four such runs, one after another."""
-    words = [SIDE, o.steps]
-    sides = {f"slots, {ranks}": slots(folder, "neighbours", ranks, words) for ranks in (1, 4)}
+    """The processor time of a program that computes. One rank is its own neighbour, so that no process waits. Natively, one
+    rank has the four blocks of four ranks in slots: the same work, in as much memory."""
+    one, four = [SIDE, o.steps, 1], [SIDE, o.steps, 4]
+    sides = {f"slots, {ranks}": slots(folder, "neighbours", ranks, one) for ranks in (1, 4)}
     for mpi in MPIS:
-        sides[f"native, {mpi.name}"] = native(folder, "neighbours", 1, words, mpi)
-        sides[f"native of 2, {mpi.name}"] = native(folder, "neighbours", 2, words, mpi)
-        sides[f"slots of 2, {mpi.name}"] = slots(folder, "neighbours", 2, words, mpi, 2)
-    found = {name: of(one, "cpu") for name, one in rounds(o, sides).items()}
+        sides[f"native, {mpi.name}"] = native(folder, "neighbours", 1, one, mpi)
+        sides[f"native 4 blocks, {mpi.name}"] = native(folder, "neighbours", 1, four, mpi)
+        sides[f"native of 2, {mpi.name}"] = native(folder, "neighbours", 2, one, mpi)
+        sides[f"slots of 2, {mpi.name}"] = slots(folder, "neighbours", 2, one, mpi, 2)
+    found = {name: of(runs, "cpu") for name, runs in rounds(o, sides).items()}
     for mpi in MPIS:
-        natively, case = found[f"native, {mpi.name}"], f"computing, {mpi.name}"
-        fourfold = [4 * value for value in natively]
-        yield rows.floor(case, "native", natively, "s")
-        yield rows.row(case, "one_rank", found["slots, 1"], "s", "native", natively, ALONE)
-        yield rows.floor(case, "native_4_times", fourfold, "s")
-        yield rows.row(case, "four_ranks", found["slots, 4"], "s", "native_4_times", fourfold, FOUR)
-        natively = found[f"native of 2, {mpi.name}"]
-        yield rows.floor(case, "native_of_2", natively, "s")
-        yield rows.row(case, "one_rank_of_2", found[f"slots of 2, {mpi.name}"], "s", "native_of_2", natively, ALONE)
+        case = f"computing, {mpi.name}"
+        for reference, metric, side, target in (
+            ("native", "one_rank", "slots, 1", ALONE),
+            ("native_4_blocks", "four_ranks", "slots, 4", FOUR),
+            ("native_of_2", "one_rank_of_2", f"slots of 2, {mpi.name}", ALONE),
+        ):
+            natively = found[f"{reference.replace('_', ' ')}, {mpi.name}"]
+            yield rows.floor(case, reference, natively, "s")
+            yield rows.row(case, metric, found[side], "s", reference, natively, target)
 
 
 CASES = (calls, within, between, computing)

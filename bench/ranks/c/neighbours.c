@@ -1,7 +1,9 @@
 /* A program that computes, and sends its edges to its neighbours after each step. The first and the last rank are
  * neighbours, and a single rank is its own. Prints the processor time of its process.
  *
- *     neighbours SIDE STEPS */
+ *     neighbours SIDE STEPS BLOCKS
+ *
+ * Each rank has BLOCKS blocks, one after another: one rank with four has the work and the memory of four ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,26 +35,43 @@ static void exchange(double *cells, int side, int rank, int ranks) {
   MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
 }
 
+struct block {
+  double *cells, *next;
+};
+
+static struct block made(int side, int rank) {
+  struct block block;
+  size_t cells = (size_t)(side + 2) * (size_t)side;
+  block.cells = calloc(cells, sizeof *block.cells), block.next = calloc(cells, sizeof *block.next);
+  if (!block.cells || !block.next) MPI_Abort(MPI_COMM_WORLD, 1);
+  for (int i = 0; i < side * side; i++) block.cells[side + i] = 1e-3 * ((i + rank) % 17);
+  return block;
+}
+
+static void go_on(struct block *block, int side, int rank, int ranks) {
+  double *old = block->cells;
+  exchange(block->cells, side, rank, ranks);
+  step(block->cells, block->next, side);
+  block->cells = block->next, block->next = old;
+}
+
 int main(int count, char **arguments) {
-  int rank, ranks, side, steps;
-  double *cells, *next, begun, sum = 0, mine = 0;
+  int rank, ranks, side, steps, blocks;
+  double begun, sum = 0, mine = 0;
+  struct block *all;
   MPI_Init(&count, &arguments);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (count < 3) return 2;
-  side = atoi(arguments[1]), steps = atoi(arguments[2]);
-  cells = calloc((size_t)(side + 2) * (size_t)side, sizeof *cells);
-  next = calloc((size_t)(side + 2) * (size_t)side, sizeof *next);
-  if (!cells || !next) return 2;
-  for (int i = 0; i < side * side; i++) cells[side + i] = 1e-3 * ((i + rank) % 17);
+  if (count < 4) return 2;
+  side = atoi(arguments[1]), steps = atoi(arguments[2]), blocks = atoi(arguments[3]);
+  all = calloc((size_t)blocks, sizeof *all);
+  if (!all) return 2;
+  for (int i = 0; i < blocks; i++) all[i] = made(side, rank);
   MPI_Barrier(MPI_COMM_WORLD);
   begun = cpu();
   for (int i = 0; i < steps; i++) {
-    double *old = cells;
-    exchange(cells, side, rank, ranks);
-    step(cells, next, side);
-    cells = next, next = old;
-    mine = cells[(size_t)side * (size_t)(side / 2)];
+    for (int at = 0; at < blocks; at++) go_on(&all[at], side, rank, ranks);
+    mine = all[0].cells[(size_t)side * (size_t)(side / 2)];
     if (i % 10 == 9) MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   }
   MPI_Barrier(MPI_COMM_WORLD);
