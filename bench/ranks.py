@@ -1,28 +1,39 @@
-"""The cost of a restore on another number of ranks: four have saved; two, four and six restore.
+"""The cost of running an MPI program unchanged, as ranks in slots, beside the same program natively and by hand.
 
 make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
 """
 
 import argparse
 import os
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import machine, rows
+from ranks import calls, losses, memory, programs, saving
 
 HERE = Path(__file__).resolve().parent
-PROGRAM = HERE / "ranks" / "program.py"
-SAVED = 4
-LIMIT_S = 300  # of one job
+QUICK = {"rounds": 2, "batches": 20, "steps": 40, "mib": 8, "stay": 64, "back": 8}
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
+    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", type=int, default=8 if quick else 64, help="MiB of each rank that saves")
-    parser.add_argument("--rounds", type=int, default=2 if quick else 9)
+    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
+    parser.add_argument(
+        "--batches", type=int, default=quick.get("batches", 200), help="of calls and messages, in a job"
+    )
+    parser.add_argument("--steps", type=int, default=quick.get("steps", 400), help="of the program that computes")
+    parser.add_argument("--mib", type=int, default=quick.get("mib", 64), help="of each rank that saves")
+    parser.add_argument("--stay", type=int, default=quick.get("stay", 256), help="MiB of the large tables that stay")
+    parser.add_argument("--back", type=int, default=quick.get("back", 40), help="MiB of each rank that is brought back")
+    parser.add_argument("--processes", type=int, default=4 if quick else 16, help="of which some are lost")
+    parser.add_argument("--lost", type=int, default=1 if quick else 10)
+    parser.add_argument("--work", type=int, default=40 if quick else 600, help="steps of the job that loses processes")
+    parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where ranks.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the space goes while it runs; default: --out")
+    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
     chosen.scratch = chosen.scratch or chosen.out
     return chosen
@@ -30,30 +41,25 @@ def options():
 
 def main():
     o = options()
+    # Running jobs end with this process, however it ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    os.environ.setdefault("XDG_CACHE_HOME", str(HERE.parent / "target" / "tests" / "cache"))
     for folder in (o.out, o.scratch):
         folder.mkdir(parents=True, exist_ok=True)
-    print(machine.describe(o.scratch))
+    print(machine.describe(o.scratch), flush=True)
     made = []
-    with tempfile.TemporaryDirectory(prefix="run-", dir=o.scratch) as scratch:
-        space, case = Path(scratch) / "space", f"{SAVED} x {o.part} MiB, cold"
-
-        def run(ranks, *words):
-            command = [mpi.PYTHON, PROGRAM, space, o.part * SAVED, *words]
-            return mpi.Measured(mpi.run(ranks, command, scratch, LIMIT_S))
-
-        run(SAVED, "save")
-        measured = {ranks: run(ranks, "restore", o.rounds) for ranks in (SAVED, 2, 6)}
-        for ranks, took in measured.items():
-            raw, restored = f"raw read, {ranks} ranks", f"restore on {ranks} ranks"
-            made.append(rows.floor(case, raw, took.of("raw"), "s"))
-            made.append(rows.row(case, restored, took.of("restore"), "s", raw, took.of("raw")))
-        same = f"restore on {SAVED} ranks"
-        for ranks in (2, 6):
-            beside = rows.row(case, f"{ranks} ranks beside {SAVED}", measured[ranks].of("restore"), "s",
-                              same, measured[SAVED].of("restore"))  # fmt: skip
-            made.append(beside)
-    rows.write(o.out / "ranks.json", made)
-    print(rows.table(made))
+    with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
+        programs.build(Path(folder))
+        for part in (calls, saving, memory, losses):
+            for measure in part.CASES:
+                if not any(word in measure.__name__ for word in o.only):
+                    continue
+                of_case = list(measure(o, Path(folder)))
+                print(rows.table(of_case), flush=True)
+                made += of_case
+                rows.write(o.out / "ranks.json", made)  # what ends it later leaves this
+    print(f"\n{len(made)} rows in {o.out / 'ranks.json'}")
+    rows.tell_missed(made)
 
 
 if __name__ == "__main__":

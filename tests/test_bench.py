@@ -65,8 +65,15 @@ def space_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def across_rows(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), "across", "--part", "2", "--rounds", "1")
+
+
+@pytest.fixture(scope="module")
 def ranks_rows(tmp_path_factory):
-    return measure(tmp_path_factory.mktemp("bench"), "ranks", "--part", "2", "--rounds", "1")
+    small = ("--rounds", "1", "--batches", "3", "--steps", "10", "--mib", "1", "--stay", "4", "--back", "1")
+    losing = ("--processes", "3", "--lost", "1", "--work", "20")
+    return measure(tmp_path_factory.mktemp("bench"), "ranks", *small, *losing)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +107,9 @@ def speculation_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "speculation", *small)
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages", "speculation"))
+@pytest.fixture(
+    params=("path", "staging", "space", "across", "ranks", "opening", "levels", "recovery", "pages", "speculation")
+)
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -162,12 +171,29 @@ def test_every_way_to_save_is_measured(space_rows):
     assert found >= set(here) | {f"{way}_perceived" for way in here if way in results.DELEGATED}
 
 
-def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):
-    against = {row["metric"]: row["reference"] for row in ranks_rows if row["metric"] != row["reference"]}
+def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(across_rows):
+    against = {row["metric"]: row["reference"] for row in across_rows if row["metric"] != row["reference"]}
     assert against == {
         **{f"restore on {ranks} ranks": f"raw read, {ranks} ranks" for ranks in (4, 2, 6)},
         "2 ranks beside 4": "restore on 4 ranks",
         "6 ranks beside 4": "restore on 4 ranks",
+    }
+
+
+def test_what_was_asked_of_ranks_in_slots_has_a_target(ranks_rows):
+    computing = {"one_rank", "four_ranks", "one_rank_of_2"}
+    sizes, mpis = ("8 B", "256 KiB"), ("openmpi", "mpich")
+    assert targets(ranks_rows) == {
+        **{call: {"slots"} for call in ("gate", "wtime", "clock_gettime")},
+        **{f"within a process, {size}": {"slots"} for size in sizes},
+        **{f"between processes, {size}, {mpi}": {"slots"} for size in sizes for mpi in mpis},
+        **{f"computing, {mpi}": computing for mpi in mpis},
+        "2 x 1 MiB, whole": {"perceived", "durable"},
+        "2 x 1 MiB, incremental, 10 % changed": {"perceived", "durable"},
+        "1 x 4 MiB, of which 1 % changes": {"second"},
+        "restart of 2 x 1 MiB": {"restart"},
+        "memory of a rank beyond its data": {"dirty"},
+        "1 of 3 processes are lost": {"seconds"},
     }
 
 
@@ -242,7 +268,7 @@ def test_a_restart_is_cold(rows):
         0,
         3,
         6,
-    )  # none are told of in space, ranks, opening and pages; cases of path, sides of staging
+    )  # none are told of in space, across, ranks, opening and pages; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

@@ -30,6 +30,16 @@ def test_ranks_move_for_an_even_load_and_compute_the_same(strategy, mpi, scratch
     assert result(moved) == calm
 
 
+def test_ranks_of_several_processes_move_to_one_at_the_same_time(mpi, scratch):
+    """Their parts arrive in turns. They were taken for parts of one rank, and the job ended."""
+    ranks, command = 16, [build("uneven.c"), 40]
+    (scratch / "calm").mkdir()
+    calm = result(in_slots(command, ranks, scratch / "calm"))
+    moved = in_slots(command, ranks, scratch, mpi, 4, ("--balance", "greedy:50ms"))
+    assert re.search(rf"\d+ of {ranks} ranks moved, for an even load", moved[1]), moved[1]
+    assert result(moved) == calm
+
+
 def asked(*words):
     return subprocess.run([MAINSTAY, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S)
 

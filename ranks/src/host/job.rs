@@ -17,7 +17,10 @@ use crate::{
     slot::{Library, Program},
 };
 use mainstay_engine::{ErrorKind, Session};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// How often process 0 asks whether a checkpoint is due, and every process looks for failed ones.
 const ASK_EVERY: Duration = Duration::from_millis(1);
@@ -56,8 +59,8 @@ pub(super) struct Job<'a> {
     pub(super) balanced: Instant,
     /// No rank runs in this process any more, because its node is about to fail.
     pub(super) is_given_up: bool,
-    /// A rank that moves here.
-    pub(super) arriving: Option<SavedPair>,
+    /// The ranks that move here, by their numbers.
+    pub(super) arriving: BTreeMap<u32, SavedPair>,
     tally: Tally,
 }
 
@@ -87,7 +90,7 @@ impl<'a> Job<'a> {
             balance: options.balance,
             balanced: Instant::now(),
             is_given_up: false,
-            arriving: None,
+            arriving: BTreeMap::new(),
             tally: Tally::default(),
         })
     }
@@ -180,7 +183,7 @@ impl<'a> Job<'a> {
                 }
                 return Ok(Ended::Whole(code));
             }
-            self.ask()?;
+            self.ask(round.at)?;
             turns.rest(round.any || news, &self.ranks, self.post.processes())?;
         }
     }
@@ -188,7 +191,7 @@ impl<'a> Job<'a> {
     /// Goes on without the processes that have failed. False: the session cannot. Collective.
     fn recover(&mut self) -> Result<bool> {
         self.saver.give_all_up(self.session)?;
-        (self.ranks, self.arriving) = (Vec::new(), None);
+        (self.ranks, self.arriving) = (Vec::new(), BTreeMap::new());
         // Also the slots of ranks that had arrived or come back in part.
         memory::clear_all().map_err(|error| Error::system("the slots of the ranks", error))?;
         loop {
@@ -233,11 +236,11 @@ impl<'a> Job<'a> {
     }
 
     /// Process 0 decides when to save and when to move ranks. The others tell it their reasons.
-    fn ask(&mut self) -> Result<()> {
-        if self.asked.elapsed() < ASK_EVERY {
+    fn ask(&mut self, now: Instant) -> Result<()> {
+        if now < self.asked + ASK_EVERY {
             return Ok(());
         }
-        self.asked = Instant::now();
+        self.asked = now;
         self.session.check()?;
         if self.failed.is_some_and(|failed| failed.elapsed() < AFTER_FAILURE) {
             return Ok(());

@@ -64,16 +64,20 @@ impl Site {
     }
 }
 
-/// The parts of a moving rank, in the order in which they are sent.
+/// The parts of a moving rank, in the order in which they are sent. Between them, parts of other ranks may arrive from
+/// other processes.
 #[derive(Serialize, Deserialize)]
 enum Part<'a> {
     Record(#[serde(with = "serde_bytes")] &'a [u8]),
     Memory {
+        rank: u32,
         address: u64,
         #[serde(with = "serde_bytes")]
         bytes: &'a [u8],
     },
-    End,
+    End {
+        rank: u32,
+    },
 }
 
 /// A piece of memory of a moving rank has at most this many bytes.
@@ -193,17 +197,18 @@ impl Job<'_> {
                 let pair = pair_from_bytes(record)?;
                 let slot = self.post.slots().slot(pair.rank.number as usize);
                 map_areas(slot, &pair.rank)?;
-                self.arriving = Some(pair);
+                self.arriving.insert(pair.rank.number, pair);
             }
-            Part::Memory { address, bytes } => {
-                let pair =
-                    self.arriving.as_ref().ok_or_else(|| Error::Refused("memory of no rank arrives".to_owned()))?;
-                let slot = self.post.slots().slot(pair.rank.number as usize);
+            Part::Memory { rank, address, bytes } => {
+                if !self.arriving.contains_key(&rank) {
+                    return Err(Error::Refused("memory of no rank arrives".to_owned()));
+                }
+                let slot = self.post.slots().slot(rank as usize);
                 memory::write(slot, address as usize, bytes)
                     .map_err(|error| Error::system("the memory of a rank", error))?;
             }
-            Part::End => {
-                if let Some(SavedPair { rank, mailbox }) = self.arriving.take() {
+            Part::End { rank } => {
+                if let Some(SavedPair { rank, mailbox }) = self.arriving.remove(&rank) {
                     let slot = self.post.slots().slot(rank.number as usize);
                     protect_areas(slot, &rank)?;
                     self.post.enter(rank.number, Mailbox::bring_back(mailbox));
@@ -230,12 +235,14 @@ fn send(mut rank: Rank, to: u32, post: &mut Post) -> Result<()> {
         for begin in part.clone().step_by(PIECE) {
             let bytes = PIECE.min(part.end - begin);
             memory::with_bytes(slot, begin, bytes, |bytes| {
-                used(bytes).try_for_each(|(at, bytes)| tell(&Part::Memory { address: (begin + at) as u64, bytes }))
+                used(bytes).try_for_each(|(at, bytes)| {
+                    tell(&Part::Memory { rank: rank.number, address: (begin + at) as u64, bytes })
+                })
             })
             .map_err(|error| Error::system("the memory of a rank", error))??;
         }
     }
-    tell(&Part::End)?;
+    tell(&Part::End { rank: rank.number })?;
     memory::clear(slot).map_err(|error| Error::system("the slot of a rank that has left", error))
 }
 

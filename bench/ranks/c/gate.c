@@ -1,0 +1,22 @@
+/* The time of one call through the gate and back. Only this program of the benchmark knows the gate.
+ *
+ *     gate BATCHES */
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "batches.h"
+#include "gate.h"
+
+/* The host only notes this call. */
+static void leave(void *unused) {
+  (void)unused;
+  mainstay_gate(MAINSTAY_GATE_LEAVE, NULL);
+}
+
+int main(int count, char **arguments) {
+  MPI_Init(&count, &arguments);
+  if (count < 2) return 2;
+  print_batches("gate", atoi(arguments[1]), 1000, leave, NULL);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,13 @@
+/* How the program `tables` lets itself be saved: not at all (unchanged.c), or by hand (by_hand.c). */
+#ifndef TABLES_H
+#define TABLES_H
+
+#include <stddef.h>
+
+/* Called before the tables are filled. Returns 1 if they were brought back. */
+int tables_begin(double *tables, size_t bytes, int *step);
+/* Called again and again while the program holds. */
+void tables_pause(void);
+void tables_end(void);
+
+#endif

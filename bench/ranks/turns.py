@@ -1,0 +1,14 @@
+"""Sides of a benchmark take turns, in another order in each round."""
+
+import random
+import tempfile
+
+
+def rounds(o, sides, count=None):
+    """Runs each side once a round, in a scratch folder of its own, and returns the results of each, round by round."""
+    found = {name: [] for name in sides}
+    for number in range(count or o.rounds):
+        for name in random.Random(number).sample(sorted(sides), len(sides)):
+            with tempfile.TemporaryDirectory(prefix="ranks-", dir=o.scratch) as scratch:
+                found[name].append(sides[name](scratch))
+    return found
