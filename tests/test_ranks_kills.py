@@ -71,6 +71,26 @@ def test_killed_ranks_come_back(name, seed, mpi, scratch):
     kill_again_and_again(name, seed, 10, mpi, scratch)
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 12))])
+def test_a_program_without_a_call_is_saved_and_comes_back(seed, scratch):
+    """A serial program was saved only at its end."""
+    command, options, note = [build("silent.c", "-O2"), 60_000_000], ("--every", "20ms"), scratch / "note"
+    (scratch / "calm").mkdir()
+    calm = RESULT.findall(in_slots(command, 1, scratch / "calm")[1])
+    chance, kills = random.Random(seed), 0
+    while kills < 4:
+        event = f"{chance.choice(['write', 'late'])}:{chance.randint(1, 20)}"
+        variables = {"LD_PRELOAD": killer(), "KILL_AT": event, "KILL_NOTE": note, "FULL_AT": "9:0"}
+        status, output = in_slots(command, 1, scratch, options=options, **variables)
+        if not note.exists():
+            break
+        kills += 1
+        note.unlink()
+    assert kills >= 2, output
+    status, output = in_slots(command, 1, scratch)
+    assert status == 0 and RESULT.findall(output) == calm and "1 restore" in output, output
+
+
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_job_goes_on_while_the_disk_is_full(processes, mpi, scratch):
     """Of one process: all others learn that the checkpoint has failed. A kill after it finds an older revision."""

@@ -70,16 +70,22 @@ struct Page {
     clock_gettime: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int,
 }
 
+/// Where an interrupted rank goes on: code on a page of its own, behind that of the gate.
+pub(crate) const RESUME: usize = ADDRESS + PAGE;
+
 /// Fills in the gate of this process.
 pub(crate) fn open() -> Result<()> {
-    crate::memory::reserve(ADDRESS..ADDRESS + PAGE).map_err(|error| Error::system("the page of the gate", error))?;
+    crate::memory::reserve(ADDRESS..RESUME + PAGE).map_err(|error| Error::system("the page of the gate", error))?;
     let page = Page { version: VERSION, reserved: 0, call: x86_64::gate_address(), clock_gettime: libc::clock_gettime };
-    // SAFETY: the page was taken just now, and only ranks read it from here on.
+    let code = x86_64::resume_code();
+    // SAFETY: the pages were taken just now, and only ranks read them from here on. The code is shorter than its page.
     let result = unsafe {
-        let address = ADDRESS as *mut libc::c_void;
-        if libc::mprotect(address, PAGE, libc::PROT_READ | libc::PROT_WRITE) == 0 {
+        let (address, resume) = (ADDRESS as *mut libc::c_void, RESUME as *mut libc::c_void);
+        if libc::mprotect(address, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE) == 0 {
             (ADDRESS as *mut Page).write(page);
+            resume.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
             libc::mprotect(address, PAGE, libc::PROT_READ)
+                | libc::mprotect(resume, PAGE, libc::PROT_READ | libc::PROT_EXEC)
         } else {
             -1
         }

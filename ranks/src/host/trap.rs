@@ -3,13 +3,24 @@
 
 use crate::{
     Error, Result,
-    gate::call,
+    address::PAGE,
+    gate::{RESUME, call},
     rank::Rank,
     slot::Source,
     system::{Outcome, System, pass},
-    x86_64::{Context, InRank, catch_system_calls, run_rank},
+    x86_64::{Context, INTERRUPT, InRank, catch_system_calls, is_in_rank, run_rank},
 };
-use std::{ffi::c_int, io::Write, ptr, sync::Once, thread};
+use std::{
+    ffi::c_int,
+    io::Write,
+    ptr,
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 /// Which rank runs. The handler of traps finds its system here.
 struct Running {
@@ -33,6 +44,7 @@ impl Trap {
 
     /// Runs the rank until it calls the gate. Returns the call and its argument.
     pub fn run(&mut self, rank: &mut Rank) -> (i64, u64) {
+        TURNS.fetch_add(1, Ordering::Relaxed);
         let registers = rank.registers;
         // SAFETY: the rank was started by `slot::start` or brought back whole. The handler alone uses its system until
         // the rank is back at the gate.
@@ -60,6 +72,30 @@ impl InRank for Running {
             Outcome::Result(result) => context.set_result(result),
             Outcome::Exit(code) => context.go_to_gate(call::EXIT, code as u64),
             Outcome::Signal(signal) => context.go_to_gate(call::EXIT, BY_SIGNAL | signal as u64),
+        }
+    }
+
+    fn interrupted(&mut self, context: &mut Context) {
+        // SAFETY: a rank runs, so the pointer is that of its system.
+        let system = unsafe { &*self.system };
+        let (slot, instruction) = (system.slot, context.instruction() as usize);
+        // In its clocks it holds the time of this machine.
+        let clocks = slot.clocks()..slot.heap().start;
+        if !slot.has(instruction, 0) || clocks.contains(&instruction) {
+            return;
+        }
+        let Some((begin, frame)) = context.interrupt_frame(RESUME) else { return };
+        // The gate needs some bytes below the frame. A stack of the program's own may be too small for it.
+        let room = begin.saturating_sub(PAGE)..context.stack() as usize;
+        let area = system.areas.at(room.start).filter(|(start, area)| {
+            area.protection & libc::PROT_WRITE != 0
+                && room.end <= start + area.bytes
+                && slot.stack().contains(&room.start)
+        });
+        if area.is_some() {
+            // SAFETY: the bytes are free memory on the rank's own stack, which is mapped and can be written.
+            unsafe { (begin as *mut u8).copy_from_nonoverlapping(frame.as_ptr(), frame.len()) };
+            context.enter_gate(begin, call::YIELD);
         }
     }
 
@@ -112,26 +148,50 @@ pub(super) fn end_by(signal: c_int) -> ! {
     }
 }
 
+/// The number of times that a rank began to run.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+/// A rank that runs this long without a call is interrupted, so that it can be saved.
+const LONG: Duration = Duration::from_millis(10);
+
 /// Keeps signals away from this thread: a handler of the host must not run with a rank's thread pointer. Another thread
-/// takes them.
+/// takes them. It also interrupts ranks that run for long.
 pub(super) fn block_signals() {
     static TAKES_SIGNALS: Once = Once::new();
+    // SAFETY: asks for the number of this thread.
+    let runner = unsafe { libc::gettid() };
     TAKES_SIGNALS.call_once(|| {
-        thread::spawn(|| {
-            loop {
-                thread::park();
-            }
-        });
+        thread::spawn(move || watch(runner));
     });
     // SAFETY: changes the mask of this thread only. Faults and trapped system calls stay open.
     unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
         libc::sigfillset(&raw mut set);
-        for signal in
-            [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT]
-        {
+        for signal in [
+            libc::SIGSYS,
+            INTERRUPT,
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGTRAP,
+            libc::SIGABRT,
+        ] {
             libc::sigdelset(&raw mut set, signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+    }
+}
+
+/// Interrupts the rank that runs in thread `runner`, if it has not called the gate since the last look.
+fn watch(runner: libc::pid_t) -> ! {
+    let mut seen = 0;
+    loop {
+        thread::sleep(LONG);
+        let turns = TURNS.load(Ordering::Relaxed);
+        if turns == seen && is_in_rank() {
+            // SAFETY: the signal has a handler in that thread, which ignores it outside of a rank.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), runner, INTERRUPT) };
+        }
+        seen = turns;
     }
 }

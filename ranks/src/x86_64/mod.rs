@@ -3,8 +3,10 @@
 //! Invariant: no code that runs between the two thread pointers touches thread-local memory. Only the assembly here runs
 //! there.
 
+mod interrupt;
 mod switch;
 mod trap;
 
+pub(crate) use interrupt::{INTERRUPT, is_in_rank, resume_code};
 pub(crate) use switch::{entry_frame, gate_address, run_rank};
 pub(crate) use trap::{Context, InRank, catch_system_calls, unsupported};

@@ -5,6 +5,7 @@
 //! selector is 0 while it runs.
 #![allow(unsafe_code)]
 
+use super::interrupt::{INTERRUPT, enter_gate, frame};
 use std::{
     arch::global_asm,
     ffi::{c_int, c_void},
@@ -85,6 +86,21 @@ impl Context<'_> {
         self.register(libc::REG_RIP)
     }
 
+    pub fn stack(&self) -> u64 {
+        self.register(libc::REG_RSP)
+    }
+
+    /// The bytes with which the rank can be interrupted here, and the place on its stack where they begin; `None`: it
+    /// cannot. `resume`: the address of the code that brings the registers back.
+    pub fn interrupt_frame(&self, resume: usize) -> Option<(usize, Vec<u8>)> {
+        frame(self.0, resume)
+    }
+
+    /// Lets the rank call the gate from the frame at `stack`.
+    pub fn enter_gate(&mut self, stack: usize, call: i64) {
+        enter_gate(self.0, stack, call);
+    }
+
     /// Lets the rank go on in the gate, as if it had called it.
     pub fn go_to_gate(&mut self, call: i64, argument: u64) {
         let registers = &mut self.0.uc_mcontext.gregs;
@@ -100,6 +116,8 @@ impl Context<'_> {
 pub(crate) trait InRank {
     /// Handles system call `number` and stores its result in `context`. `thread_pointer` is the rank's, and may change.
     fn system_call(&mut self, number: i64, context: &mut Context, thread_pointer: &mut u64);
+    /// The rank runs for long. May let it call the gate.
+    fn interrupted(&mut self, context: &mut Context);
     /// The rank has done something that ends it. Does not return.
     fn fault(&mut self, signal: c_int, address: u64, context: &Context) -> !;
 }
@@ -123,6 +141,8 @@ extern "C" fn on_signal(
         Some(handler) if in_rank != 0 && signal == libc::SIGSYS => {
             handler.system_call(number.into(), &mut context, &mut thread_pointer);
         }
+        Some(handler) if in_rank != 0 && signal == INTERRUPT => handler.interrupted(&mut context),
+        _ if signal == INTERRUPT => {}
         Some(handler) if in_rank != 0 => handler.fault(signal, address, &context),
         // The host's own fault: it happens again, with the default action.
         _ => drop(handle(signal, libc::SIG_DFL)),
@@ -141,8 +161,10 @@ struct KernelAction {
 
 fn handle(signal: c_int, handler: usize) -> io::Result<()> {
     const SA_RESTORER: u64 = 0x0400_0000;
-    let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64 | SA_RESTORER;
-    let action = KernelAction { handler, flags, restorer: mainstay_ranks_restorer as *const () as usize, mask: 0 };
+    let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART) as u64 | SA_RESTORER;
+    // A system call of a rank is not interrupted.
+    let mask = 1 << (INTERRUPT - 1);
+    let action = KernelAction { handler, flags, restorer: mainstay_ranks_restorer as *const () as usize, mask };
     // SAFETY: the action is valid. libc's own sigaction would put in its own restorer, and the system call there is trapped.
     let result = unsafe {
         libc::syscall(libc::SYS_rt_sigaction, signal, &raw const action, ptr::null::<c_void>(), mem::size_of::<u64>())
@@ -187,6 +209,7 @@ pub(crate) unsafe fn catch_system_calls(handler: *mut dyn InRank) -> io::Result<
             return Err(io::Error::last_os_error());
         }
         handle(libc::SIGSYS, mainstay_ranks_trapped as *const () as usize)?;
+        handle(INTERRUPT, mainstay_ranks_trapped as *const () as usize)?;
         catch_faults()?;
         const PAGE: usize = 4096;
         let result = libc::prctl(
