@@ -13,6 +13,7 @@ from command import MAINSTAY, mainstay
 from limits import LIMIT_S
 from mpi import ROOT, SURVIVING, processes
 from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
+from slots import build as build_in_slots
 from supervised import Run, run
 
 RANKS, STEPS, HOLD = 4, 300, 100
@@ -131,6 +132,26 @@ def test_a_job_is_started_again_and_saves_by_time(mpi, scratch):
         go.touch()
         status, output = running.end()
     assert status == 0 and number >= now and result(output), output
+
+
+def test_a_job_can_be_traced_and_saved_early(scratch, monkeypatch):
+    """Pages of ranks were never saved early, because their checkpoints came in pieces."""
+    monkeypatch.delenv("MAINSTAY_WHEN_BUSY")
+    space, program = scratch / "space", build_in_slots("state.f90")
+    words = ["--virtual", RANKS, "--every", "40ms", "--space", space, "--", program, 20000]
+    trace = [MAINSTAY, "trace", "--every", "5ms", "--out", scratch / "trace", "--"]
+    status, _, errors = compiled([*trace, MAINSTAY, "run", *words], scratch)
+    assert status == 0, errors
+    gain = mainstay("oracle", scratch / "trace", "--iterations", 1, "--learn", 0)
+    (traced,) = gain["traces"]
+    assert traced["intervals"] > 0 and max(one["dirty_pages"] for one in traced["predictors"]) > 0, traced
+    early = {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_PREDICTOR": "idle", "MAINSTAY_TICK_SECONDS": "0.005"}
+    status, output = run(*words, cwd=scratch, env={**os.environ, **early})
+    assert status == 0, output
+    dirty = re.findall(r'"saved_early":{"dirty":(\d+)', (space / "journal").read_text())
+    assert any(int(pages) > 0 for pages in dirty), dirty
+    shown = subprocess.check_output([MAINSTAY, "show", "--phases", space], text=True, timeout=LIMIT_S)
+    assert re.search(r"^ +pieces +number", shown, re.M), shown
 
 
 def newest(space):
