@@ -2,12 +2,12 @@
 //! every process. A host process runs several of them, saves them as regions of a session, and brings them back on any
 //! number of processes. The program is not changed (papers 000, 002, 003, 004; docs/decisions).
 //!
-//! The rooms: `address` (slots), `slot` (their contents, and how a rank begins), `x86_64` (switch and trap), `system` (a rank's system calls), `message` (between
-//! ranks), `host` (runs ranks in turn), `save` (a checkpoint, and bringing back). The rank's MPI library is C, in
-//! `capi/ranks`; it reaches the host through one page, the gate.
+//! The rooms: `address` (slots), `slot` (their contents, and how a rank begins), `x86_64` (switch, trap and interrupt),
+//! `system` (a rank's system calls), `message` (between ranks), `host` (runs ranks in turn), `save` (a checkpoint, and
+//! bringing back). The rank's MPI library is C, in `capi/ranks`; it reaches the host through one page, the gate.
 //!
-//! Invariants: a rank that does not run is inside a call of the gate, its own or one after an interrupt. No frame of the host lies on its stack, and no state
-//! of the host's MPI belongs to it.
+//! Invariants: a rank that does not run is inside a call of the gate, its own or one after an interrupt. No frame of the
+//! host lies on its stack, and no state of the host's MPI belongs to it.
 
 mod address;
 mod elf;
