@@ -4,9 +4,9 @@
  * that holds the slot. The two share no memory but the slot and one page, the gate. The host fills in that page when it
  * starts. It lies at the same address in every process, so a rank finds it after a restart as well.
  *
- * A rank calls the host through `call`. The call saves the rank's registers on the rank's own stack, so a rank that
- * does not run is always inside such a call, and no frame of the host lies on its stack. The host can therefore save,
- * move, or drop the rank at any call. A call may take long: the host runs other ranks meanwhile. */
+ * A rank calls the host at MAINSTAY_GATE_CALL. The call saves the rank's registers on the rank's own stack, so a rank
+ * that does not run is always inside such a call, and no frame of the host lies on its stack. The host can therefore
+ * save, move, or drop the rank at any call. A call may take long: the host runs other ranks meanwhile. */
 #ifndef MAINSTAY_GATE_H
 #define MAINSTAY_GATE_H
 
@@ -14,12 +14,13 @@
 #include <time.h>
 
 #define MAINSTAY_GATE_ADDRESS 0x1ff000000000ul
-#define MAINSTAY_GATE_VERSION 1u
+#define MAINSTAY_GATE_VERSION 2u
+/* Where a rank calls the host. The address is the same in every process: a rank may be saved with it in a register. */
+#define MAINSTAY_GATE_CALL 0x1ff000001100ul
 
 struct mainstay_gate {
   uint32_t version; /* MAINSTAY_GATE_VERSION */
   uint32_t reserved;
-  int64_t (*call)(int64_t call, void *argument);
   /* Reads a clock of the kernel without the kernel. A rank adds its own offset. */
   int (*clock_gettime)(clockid_t clock, struct timespec *time);
 };
@@ -75,7 +76,7 @@ struct mainstay_rank_info {
 };
 
 static inline int64_t mainstay_gate(enum mainstay_gate_call call, void *argument) {
-  return ((const struct mainstay_gate *)MAINSTAY_GATE_ADDRESS)->call(call, argument);
+  return ((int64_t (*)(int64_t, void *))MAINSTAY_GATE_CALL)(call, argument);
 }
 
 #endif /* MAINSTAY_GATE_H */

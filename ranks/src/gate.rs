@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const ADDRESS: usize = 0x1ff0_0000_0000;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The calls, as the header numbers them.
 pub(crate) mod call {
@@ -66,24 +66,27 @@ pub(crate) struct Info {
 struct Page {
     version: u32,
     reserved: u32,
-    call: u64,
     clock_gettime: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int,
 }
 
-/// Where an interrupted rank goes on: code on a page of its own, behind that of the gate.
+/// The page of code behind that of the gate. An interrupted rank goes on at its begin.
 pub(crate) const RESUME: usize = ADDRESS + PAGE;
+/// Where a rank calls the host. A jump from here has the host's address, which differs between processes.
+const CALL: usize = RESUME + 0x100;
 
 /// Fills in the gate of this process.
 pub(crate) fn open() -> Result<()> {
     crate::memory::reserve(ADDRESS..RESUME + PAGE).map_err(|error| Error::system("the page of the gate", error))?;
-    let page = Page { version: VERSION, reserved: 0, call: x86_64::gate_address(), clock_gettime: libc::clock_gettime };
-    let code = x86_64::resume_code();
-    // SAFETY: the pages were taken just now, and only ranks read them from here on. The code is shorter than its page.
+    let page = Page { version: VERSION, reserved: 0, clock_gettime: libc::clock_gettime };
+    let (code, jump) = (x86_64::resume_code(), x86_64::jump_to(x86_64::gate_address()));
+    debug_assert!(RESUME + code.len() <= CALL, "the code of an interrupted rank reaches into the jump to the gate");
+    // SAFETY: the pages were taken just now, and only ranks read them from here on. The code fits its page.
     let result = unsafe {
         let (address, resume) = (ADDRESS as *mut libc::c_void, RESUME as *mut libc::c_void);
         if libc::mprotect(address, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE) == 0 {
             (ADDRESS as *mut Page).write(page);
             resume.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
+            (CALL as *mut [u8; 14]).write(jump);
             libc::mprotect(address, PAGE, libc::PROT_READ)
                 | libc::mprotect(resume, PAGE, libc::PROT_READ | libc::PROT_EXEC)
         } else {

@@ -54,6 +54,8 @@ pub(crate) const INTERRUPT: c_int = libc::SIGURG;
 
 /// The parts of the extended state that come back: x87, SSE, AVX, AVX-512.
 const KEPT: u64 = 0xe7;
+/// The part with the keys of memory protection, which no rank changes.
+const KEYS: u64 = 1 << 9;
 const X87: u64 = 1;
 /// A function may use this many bytes below its stack pointer.
 const RED_ZONE: usize = 128;
@@ -101,7 +103,7 @@ const SOFTWARE: usize = 464;
 const MAGIC: u32 = 0x4650_5853;
 const STATE_BITS: usize = 512;
 
-/// The extended state of an interrupted rank; `None` if the kernel has stored only the oldest part.
+/// The extended state of an interrupted rank; `None` if it has parts that would not come back.
 fn extended_state(context: &libc::ucontext_t) -> Option<Vec<u8>> {
     let state = context.uc_mcontext.fpregs.cast::<u8>();
     // SAFETY: the kernel has put it there, and its length behind the magic number.
@@ -113,6 +115,9 @@ fn extended_state(context: &libc::ucontext_t) -> Option<Vec<u8>> {
         let bytes = words.add(4).read_unaligned() as usize;
         let mut all = slice::from_raw_parts(state, bytes).to_vec();
         let bits = u64::from_le_bytes(all.get(STATE_BITS..STATE_BITS + 8)?.try_into().ok()?);
+        if bits & !(KEPT | KEYS) != 0 {
+            return None;
+        }
         all[STATE_BITS..STATE_BITS + 8].copy_from_slice(&(bits & KEPT).to_le_bytes());
         Some(all)
     }

@@ -8,5 +8,5 @@ mod switch;
 mod trap;
 
 pub(crate) use interrupt::{INTERRUPT, is_in_rank, resume_code};
-pub(crate) use switch::{entry_frame, gate_address, run_rank};
+pub(crate) use switch::{entry_frame, gate_address, jump_to, run_rank};
 pub(crate) use trap::{Context, InRank, catch_system_calls, unsupported};

@@ -116,6 +116,13 @@ pub(crate) fn gate_address() -> u64 {
     mainstay_ranks_gate as *const () as u64
 }
 
+/// The code of a jump to an address.
+pub(crate) fn jump_to(address: u64) -> [u8; 14] {
+    let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]; // jmp [rip + 0]
+    code[6..].copy_from_slice(&address.to_le_bytes());
+    code
+}
+
 /// Runs a rank until it calls the gate. `result`: of its last call.
 ///
 /// # Safety
