@@ -159,6 +159,44 @@ def newest(space):
     return max((one["revision"] for one in listed if one["state"] in ("newest", "complete")), default=0)
 
 
+WITH_A_LIBRARY = """
+#include <stdio.h>
+#include <unistd.h>
+double next(double);
+int main(int count, char **arguments) {
+  double value = 0.5;
+  long steps = 0;
+  puts("hold"), fflush(stdout);
+  while (access(arguments[count - 1], F_OK)) steps++;
+  for (int i = 0; i < 1000; i++) value = next(value);
+  printf("sum %.17g of 1 ranks\\n", value);
+}
+"""
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_job_saves_its_libraries_if_asked(mpi, scratch, processes):
+    (scratch / "main.c").write_text(WITH_A_LIBRARY)
+    (scratch / "own.c").write_text("double next(double x) { return 3.7 * x * (1 - x); }\n")
+    for words in ["-shared own.c -o libown.so", "-pie -fPIE main.c -o main -L. -lown -Wl,-rpath,$ORIGIN"]:
+        assert compiled(["cc", "-fPIC", *words.split()], scratch) == (0, "", "")
+    go, library, words = scratch / "go", scratch / "libown.so", [scratch / "main", scratch / "go"]
+    for option, refused in [("--every=1h", True), ("--with-libraries", False)]:
+        space = scratch / f"space{option}"
+        go.unlink(missing_ok=True)
+        with Run(*virtual(space, option, ranks=1), *on(processes, words, mpi), cwd=scratch) as running:
+            running.until("^hold$")
+            assert subprocess.run([MAINSTAY, "checkpoint", space], timeout=LIMIT_S).returncode == 0
+            os.kill(hosts(running.process.pid)[0], signal.SIGKILL)
+            assert running.end()[0] not in (0, 75)
+        library.rename(scratch / "away")
+        go.touch()
+        status, output = run(*virtual(space, ranks=1), *on(processes, words, mpi), cwd=scratch)
+        (scratch / "away").rename(library)
+        assert (result(output) is None) == refused and (status != 0) == refused, output
+        assert not refused or "libown.so: No such file" in output, output
+
+
 def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
     """Its ranks go on in the other processes."""
     go, space = scratch / "go", scratch / "space"

@@ -44,7 +44,7 @@ mainstay_status mainstay_ranks_reserve(void);
 
 // Runs the program `arguments[0]` in slots, from the newest revision of the session's space, or from its beginning,
 // until it ends. `ranks`: their number; 0: as many as processes. `balance`: STRATEGY:SECONDS, how and how often ranks
-// move for an even load; NULL: never. `library`: the folder of the MPI library for ranks.
+// move for an even load; NULL: never. `with_libraries`: not 0 to save the files that ranks map, too. `library`: the folder of the MPI library for ranks.
 // `arguments` ends with NULL. `*code` becomes the exit code, and `*aborted` 1 if a rank has ended the job while others
 // run: then end the processes with MPI_Abort. The call takes over the table. Afterwards close the session and end.
 // Collective.
@@ -52,6 +52,7 @@ mainstay_status mainstay_ranks_run(mainstay_session *session,
                                    const mainstay_ranks_wire *wire,
                                    uint32_t ranks,
                                    const char *balance,
+                                   int with_libraries,
                                    const char *library,
                                    const char *const *arguments,
                                    int *code,

@@ -4,6 +4,7 @@
  *
  *   mpiexec -n 4 mainstay-ranks --virtual 16 --space SPACE --library FOLDER -- PROGRAM ARGUMENTS...
  *   ... --balance refine:300: every 300 s ranks move from busy processes to others
+ *   ... --with-libraries yes: saves the bytes of the files that ranks map, such as libraries
  *
  * Messages between hosts go through MPI, on the session's communicator, with one tag. */
 #include "mainstay_mpi.h"
@@ -133,7 +134,8 @@ static void release(void *context) {
 static int usage(const char *what) {
   fprintf(stderr,
           "mainstay-ranks: %s\n"
-          "usage: mainstay-ranks [--virtual RANKS] [--balance STRATEGY:SECONDS] --space SPACE --library FOLDER -- "
+          "usage: mainstay-ranks [--virtual RANKS] [--balance STRATEGY:SECONDS] [--with-libraries yes] --space SPACE "
+          "--library FOLDER -- "
           "PROGRAM [ARGUMENT...]\n",
           what);
   return 2;
@@ -147,7 +149,7 @@ static int failed(const char *doing, mainstay_status status) {
 int main(int count, char **arguments) {
   const char *space = NULL, *library = NULL, *balance = NULL;
   unsigned long ranks = 0;
-  int at = 1, code = 0, aborted = 0, threads;
+  int at = 1, code = 0, aborted = 0, with_libraries = 0, threads;
   mainstay_session *session = NULL;
   mainstay_ranks_wire wire;
   mainstay_status status;
@@ -159,6 +161,8 @@ int main(int count, char **arguments) {
       space = arguments[at + 1];
     else if (!strcmp(arguments[at], "--balance"))
       balance = arguments[at + 1];
+    else if (!strcmp(arguments[at], "--with-libraries"))
+      with_libraries = !strcmp(arguments[at + 1], "yes");
     else if (!strcmp(arguments[at], "--library"))
       library = arguments[at + 1];
     else
@@ -189,7 +193,7 @@ int main(int count, char **arguments) {
   wire.receive = receive_one;
   wire.sum = sum_words;
   wire.release = release;
-  status = mainstay_ranks_run(session, &wire, (uint32_t)ranks, balance, library,
+  status = mainstay_ranks_run(session, &wire, (uint32_t)ranks, balance, with_libraries, library,
                               (const char *const *)&arguments[at + 1], &code, &aborted);
   if (status != MAINSTAY_OK) {
     failed("running", status);

@@ -126,7 +126,7 @@ pub extern "C" fn mainstay_ranks_reserve() -> Status {
 
 /// Runs the program `arguments[0]` in slots, from the newest revision of the session's space, or from its beginning,
 /// until it ends. `ranks`: their number; 0: as many as processes. `balance`: STRATEGY:SECONDS, how and how often ranks
-/// move for an even load; NULL: never. `library`: the folder of the MPI library for ranks.
+/// move for an even load; NULL: never. `with_libraries`: not 0 to save the files that ranks map, too. `library`: the folder of the MPI library for ranks.
 /// `arguments` ends with NULL. `*code` becomes the exit code, and `*aborted` 1 if a rank has ended the job while others
 /// run: then end the processes with MPI_Abort. The call takes over the table. Afterwards close the session and end.
 /// Collective.
@@ -141,6 +141,7 @@ pub unsafe extern "C" fn mainstay_ranks_run(
     wire: *const RanksWire,
     ranks: u32,
     balance: *const c_char,
+    with_libraries: c_int,
     library: *const c_char,
     arguments: *const *const c_char,
     code: *mut c_int,
@@ -160,6 +161,7 @@ pub unsafe extern "C" fn mainstay_ranks_run(
             let options = Options {
                 ranks: ranks as usize,
                 balance: text(balance).map(|text| text.to_string_lossy().parse()).transpose().map_err(as_argument)?,
+                with_libraries: with_libraries != 0,
                 library: text(library).ok_or_else(|| null("library"))?.into(),
                 program: all(arguments),
             };

@@ -64,9 +64,11 @@ pub(crate) struct SavedRank {
 
 impl Rank {
     /// A rank at the beginning of its program.
-    pub fn new(slot: Slot, number: u32, program: &Program, node: Node) -> Result<Rank> {
+    pub fn new(slot: Slot, number: u32, program: &Program, node: Node, with_libraries: bool) -> Result<Rank> {
         let mut system = System::new(slot, number as usize)?;
-        let Started { stack, ahead_at } = slot::start(slot, program, &mut system.areas, &mut system.mapped)?;
+        system.with_libraries = with_libraries;
+        let Started { stack, ahead_at } =
+            slot::start(slot, program, with_libraries, &mut system.areas, &mut system.mapped)?;
         system.clocks.ahead_at = ahead_at;
         Ok(Rank {
             number,

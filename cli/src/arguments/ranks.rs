@@ -67,6 +67,9 @@ pub struct HostRanks {
     /// The space that the ranks are saved to
     #[arg(long, value_name = "SPACE")]
     pub space: PathBuf,
+    /// "yes": save the files that ranks map, too
+    #[arg(long, value_name = "YES")]
+    pub with_libraries: Option<String>,
     /// The folder with the MPI libraries for ranks
     #[arg(long, value_name = "DIR")]
     pub library: PathBuf,

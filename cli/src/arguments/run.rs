@@ -120,6 +120,10 @@ pub struct Run {
     /// those for objects
     #[arg(long, value_name = "STRATEGY:TIME", requires = "virtual_ranks", value_parser = balance)]
     pub balance: Option<String>,
+    /// With --virtual: also save the program, its libraries, and other files that ranks map privately. A restart then
+    /// needs the program file only; libraries may be missing or newer. Costs room and time; with incremental capture once
+    #[arg(long, requires = "virtual_ranks")]
+    pub with_libraries: bool,
     /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,

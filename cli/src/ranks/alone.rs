@@ -15,6 +15,7 @@ pub fn host_ranks(wanted: &arguments::HostRanks) -> Result<ExitCode, Failure> {
     let options = Options {
         ranks: wanted.ranks,
         balance: None,
+        with_libraries: wanted.with_libraries.as_deref() == Some("yes"),
         library: wanted.library.clone(),
         program: wanted.command.clone(),
     };

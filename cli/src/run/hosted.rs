@@ -58,6 +58,9 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     if let Some(balance) = wanted.balance.as_ref().filter(|_| parts.is_some()) {
         words.extend(["--balance".into(), balance.into()]);
     }
+    if wanted.with_libraries {
+        words.extend(["--with-libraries".into(), "yes".into()]);
+    }
     words.extend(["--space".into(), space.into(), "--library".into(), installed.libraries.into(), "--".into()]);
     words.extend_from_slice(program);
     Ok(Hosted { command: words, found })

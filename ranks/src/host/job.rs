@@ -50,6 +50,7 @@ pub(super) struct Job<'a> {
     program: Program,
     /// The number of ranks that the user asks for; 0: any.
     wanted: usize,
+    with_libraries: bool,
     trap: Trap,
     asked: Instant,
     is_due: bool,
@@ -83,6 +84,7 @@ impl<'a> Job<'a> {
             saver: Saver::default(),
             program,
             wanted: options.ranks,
+            with_libraries: options.with_libraries,
             trap: Trap::set()?,
             asked: Instant::now(),
             is_due: false,
@@ -156,7 +158,7 @@ impl<'a> Job<'a> {
         let mine = (0..ranks as u32).filter(|rank| places[*rank as usize] as usize == process);
         let new = |rank: u32| {
             let slot = slots.slot(rank as usize);
-            Ok((Rank::new(slot, rank, &self.program, node.clone())?, Mailbox::default()))
+            Ok((Rank::new(slot, rank, &self.program, node.clone(), self.with_libraries)?, Mailbox::default()))
         };
         let ranks = mine.map(new).collect::<Result<Vec<_>>>()?;
         Ok(Back { slots, places, ranks })

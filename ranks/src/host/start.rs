@@ -12,6 +12,8 @@ pub struct Options {
     pub ranks: usize,
     /// When ranks move for an even load; `None`: never.
     pub balance: Option<Balance>,
+    /// Save the bytes of the files that ranks map, such as libraries, so that a restart does not need the files.
+    pub with_libraries: bool,
     /// The folder with the MPI library for ranks.
     pub library: PathBuf,
     /// The program and its arguments.

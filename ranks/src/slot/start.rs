@@ -19,7 +19,13 @@ pub(crate) struct Started {
 }
 
 /// Loads the program into its slot.
-pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &mut MappedFiles) -> Result<Started> {
+pub(crate) fn start(
+    slot: Slot,
+    program: &Program,
+    with_libraries: bool,
+    areas: &mut Areas,
+    mapped: &mut MappedFiles,
+) -> Result<Started> {
     for (executable, at, room) in [
         (&program.executable, slot.program(), slot.interpreter() - slot.program()),
         (&program.loader, slot.interpreter(), slot.clocks() - slot.interpreter()),
@@ -32,7 +38,7 @@ pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &m
             true => (&program.file, &program.path),
             false => (&program.loader_file, &program.loader_path),
         };
-        load(slot, at, executable, (file, path), areas, mapped)
+        load((slot, at), executable, (file, path), with_libraries, areas, mapped)
             .map_err(|error| Error::system(path.display(), error))?;
     }
     let stack = slot.stack();
@@ -46,10 +52,10 @@ pub(crate) fn start(slot: Slot, program: &Program, areas: &mut Areas, mapped: &m
 
 /// Maps the segments of an executable, with zeros after its data.
 fn load(
-    slot: Slot,
-    at: usize,
+    (slot, at): (Slot, usize),
     executable: &Executable,
     (file, path): (&File, &Path),
+    with_libraries: bool,
     areas: &mut Areas,
     mapped: &mut MappedFiles,
 ) -> std::io::Result<()> {
@@ -59,11 +65,13 @@ fn load(
         let (file_end, end) = (at + address + file_bytes, page_up(at + address + memory_bytes));
         let (from_file, offset) = (start..page_up(file_end), file_offset - (address % PAGE) as u64);
         if *file_bytes > 0 {
-            match protection & libc::PROT_WRITE {
-                0 => memory::map(slot, &from_file, *protection, Some((file.as_fd(), offset)))?,
-                _ => memory::map_copy(slot, &from_file, *protection, file, offset)?,
+            let is_copy = with_libraries || protection & libc::PROT_WRITE != 0;
+            match is_copy {
+                false => memory::map(slot, &from_file, *protection, Some((file.as_fd(), offset)))?,
+                true => memory::map_copy(slot, &from_file, *protection, file, offset)?,
             }
-            areas.insert(from_file.clone(), *protection, Source::File { file: number, offset });
+            let source = if with_libraries { Source::Memory } else { Source::File { file: number, offset } };
+            areas.insert(from_file.clone(), *protection, source);
         }
         if end > from_file.end {
             memory::map(slot, &(from_file.end..end), *protection, None)?;

@@ -130,11 +130,15 @@ impl System {
             self.areas.insert(range.clone(), protection, Source::Memory);
         } else {
             let file = self.descriptors.get(descriptor as i32)?;
-            match (protection & libc::PROT_WRITE, file.regular()) {
-                (0, _) | (_, None) => memory::map(self.slot, &range, protection, Some((file.host.as_fd(), offset)))?,
-                (_, Some((_, handle))) => memory::map_copy(self.slot, &range, protection, handle, offset)?,
+            let is_saved = self.with_libraries && !is_shared;
+            match (is_saved || protection & libc::PROT_WRITE != 0, file.regular()) {
+                (false, _) | (_, None) => {
+                    memory::map(self.slot, &range, protection, Some((file.host.as_fd(), offset)))?
+                }
+                (true, Some((_, handle))) => memory::map_copy(self.slot, &range, protection, handle, offset)?,
             }
             let source = match file.regular() {
+                Some(_) if is_saved => Source::Memory,
                 Some((path, handle)) => {
                     let number = self.mapped.enter(Path::new(path), handle)?;
                     Source::File { file: number, offset }

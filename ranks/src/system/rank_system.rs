@@ -33,6 +33,8 @@ pub(crate) struct System {
     pub rank: usize,
     pub areas: Areas,
     pub mapped: MappedFiles,
+    /// Mapped files are copies, which are saved.
+    pub with_libraries: bool,
     pub heap: Heap,
     pub process: Process,
     pub clocks: Clocks,
@@ -50,6 +52,7 @@ pub(crate) struct System {
 pub(crate) struct SavedSystem {
     pub areas: Areas,
     pub mapped: MappedFiles,
+    with_libraries: bool,
     heap: Heap,
     process: Process,
     clocks: Clocks,
@@ -74,6 +77,7 @@ impl System {
             rank,
             areas: Areas::default(),
             mapped: MappedFiles::default(),
+            with_libraries: false,
             heap: Heap::new(slot),
             process: Process::new(rank),
             clocks: Clocks::default(),
@@ -95,6 +99,7 @@ impl System {
         Ok(SavedSystem {
             areas: self.areas.clone(),
             mapped: self.mapped.clone(),
+            with_libraries: self.with_libraries,
             heap: self.heap.clone(),
             process: self.process.clone(),
             clocks: self.clocks.saved(),
@@ -117,6 +122,7 @@ impl System {
             rank,
             areas: saved.areas,
             mapped: saved.mapped,
+            with_libraries: saved.with_libraries,
             heap: saved.heap,
             process: saved.process,
             clocks,
