@@ -197,6 +197,32 @@ def test_a_job_saves_its_libraries_if_asked(mpi, scratch, processes):
         assert not refused or "libown.so: No such file" in output, output
 
 
+NAMELESS = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+  FILE *file = tmpfile();
+  fputs("kept", file), fflush(file);
+  puts("hold"), fflush(stdout);
+  while (access(arguments[count - 1], F_OK)) usleep(1000);
+  char text[8] = "";
+  rewind(file);
+  printf("sum %s of 1 ranks\\n", fgets(text, sizeof text, file) ? text : "nothing");
+}
+"""
+
+
+def test_a_file_that_never_had_a_name_comes_back(scratch):
+    """Each restart was refused: the flag of such a file is also that of a directory."""
+    (scratch / "main.c").write_text(NAMELESS)
+    assert compiled(["cc", "-fPIE", "-pie", "main.c", "-o", "main"], scratch) == (0, "", "")
+    go, space = scratch / "go", scratch / "space"
+    kill_held(space, [scratch / "main", go], scratch, go)
+    go.touch()
+    status, output = run(*virtual(space), scratch / "main", go, cwd=scratch)
+    assert status == 0 and result(output) == "sum kept of 1 ranks", output
+
+
 def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
     """Its ranks go on in the other processes."""
     go, space = scratch / "go", scratch / "space"

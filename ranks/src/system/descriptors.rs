@@ -275,7 +275,9 @@ fn standard(rank: usize, number: u8, place: Option<u64>) -> Result<OpenFile> {
 
 fn reopened(file: &SavedFile) -> io::Result<File> {
     let access = file.flags & libc::O_ACCMODE;
-    let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
+    // The flag of a file that never had a name is also that of a directory.
+    let nameless = if file.kind == Kind::Directory { 0 } else { libc::O_TMPFILE };
+    let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | nameless);
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
     let mut options = OpenOptions::new();
     options.read(reads).write(writes).custom_flags(keep);
