@@ -16,7 +16,7 @@ use std::{
     ptr,
     sync::{
         Once,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -46,6 +46,7 @@ impl Trap {
     pub fn run(&mut self, rank: &mut Rank) -> (i64, u64) {
         // Only this thread counts.
         TURNS.store(TURNS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        IS_LONG.store(false, Ordering::Relaxed);
         let registers = rank.registers;
         // SAFETY: the rank was started by `slot::start` or brought back whole. The handler alone uses its system until
         // the rank is back at the gate.
@@ -70,7 +71,13 @@ impl InRank for Running {
             return context.set_result(pass(number, context.arguments()));
         }
         match system.call(number, context.arguments(), thread_pointer) {
-            Outcome::Result(result) => context.set_result(result),
+            Outcome::Result(result) => {
+                context.set_result(result);
+                // A rank that mostly waits in system calls is hardly ever met outside of one.
+                if IS_LONG.load(Ordering::Relaxed) {
+                    self.interrupted(context);
+                }
+            }
             Outcome::Exit(code) => context.go_to_gate(call::EXIT, code as u64),
             Outcome::Signal(signal) => context.go_to_gate(call::EXIT, BY_SIGNAL | signal as u64),
         }
@@ -151,6 +158,8 @@ pub(super) fn end_by(signal: c_int) -> ! {
 
 /// The number of times that a rank began to run.
 static TURNS: AtomicU64 = AtomicU64::new(0);
+/// The rank that runs has not called the gate for long.
+static IS_LONG: AtomicBool = AtomicBool::new(false);
 /// A rank that runs this long without a call is interrupted, so that it can be saved.
 const LONG: Duration = Duration::from_millis(10);
 
@@ -189,6 +198,7 @@ fn watch(runner: libc::pid_t) -> ! {
     loop {
         thread::sleep(LONG);
         let turns = TURNS.load(Ordering::Relaxed);
+        IS_LONG.store(turns == seen, Ordering::Relaxed);
         if turns == seen && is_in_rank() {
             // SAFETY: the signal has a handler in that thread, which ignores it outside of a rank.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), runner, INTERRUPT) };
