@@ -223,6 +223,41 @@ def test_a_file_that_never_had_a_name_comes_back(scratch):
     assert status == 0 and result(output) == "sum kept of 1 ranks", output
 
 
+UPDATED = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+  int ends[2];
+  FILE *own = fopen("own", "w+"), *log = fopen("log", "w");
+  fputs("12345678", own), fflush(own);
+  fputs("a line\\n", log), fflush(log);
+  if (pipe(ends)) return 1;
+  puts("hold"), fflush(stdout);
+  while (access(arguments[count - 1], F_OK)) usleep(1000);
+  for (int round = 0; round < 3; round++) {
+    fputs("more\\n", log), fflush(log);
+    fseek(own, round, SEEK_SET), fputs("9", own), fflush(own);
+  }
+}
+"""
+
+
+def test_files_that_a_restart_cannot_bring_back_are_named_once(scratch):
+    (scratch / "main.c").write_text(UPDATED)
+    assert compiled(["cc", "-fPIE", "-pie", "main.c", "-o", "main"], scratch) == (0, "", "")
+    go, space = scratch / "go", scratch / "space"
+    with Run(*virtual(space, ranks=1), scratch / "main", go, cwd=scratch) as running:
+        running.until("^hold$")
+        for _ in range(2):
+            saved = subprocess.run([MAINSTAY, "checkpoint", space], capture_output=True, text=True, timeout=LIMIT_S)
+            assert saved.returncode == 0, saved
+        go.touch()
+        status, output = running.end()
+    over = f"rank 0 writes over bytes of {scratch / 'own'} after a checkpoint"
+    assert status == 0 and output.count(over) == output.count("writes over") == 1, output
+    assert output.count("is not saved: a restart has it closed") == 1, output
+
+
 def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
     """Its ranks go on in the other processes."""
     go, space = scratch / "go", scratch / "space"

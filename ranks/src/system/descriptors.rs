@@ -11,7 +11,7 @@ use crate::{Error, Result, memory};
 use serde::{Deserialize, Serialize};
 use std::{
     cell::Cell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom},
@@ -38,6 +38,7 @@ pub(super) struct OpenFile {
     path: Vec<u8>,
     flags: i32,
     kind: Kind,
+    number: Number,
     /// The place in the standard input of the job. It is rank 0's.
     pub input: Option<Cell<u64>>,
 }
@@ -93,18 +94,25 @@ impl OpenFile {
         self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
+    /// It can write over bytes that it reads later.
+    fn updates(&self) -> bool {
+        self.kind == Kind::Regular && self.flags & (libc::O_ACCMODE | libc::O_APPEND) == libc::O_RDWR
+    }
+
     fn new(host: RawFd, flags: i32) -> OpenFile {
         // The kernel gave the number to this rank's call just now.
         let host = owned(host);
-        let kind = match host.metadata().map(|about| about.file_type()) {
+        let about = host.metadata();
+        let kind = match about.as_ref().map(fs::Metadata::file_type) {
             Ok(kind) if kind.is_file() => Kind::Regular,
             Ok(kind) if kind.is_dir() => Kind::Directory,
             Ok(kind) if kind.is_char_device() || kind.is_block_device() => Kind::Device,
             _ => Kind::Lost,
         };
+        let number = about.map_or((0, 0), |about| number_of(&about));
         let path =
             fs::read_link(format!("/proc/self/fd/{}", host.as_raw_fd())).map(|path| path.into_os_string().into_vec());
-        OpenFile { host, path: path.unwrap_or_default(), flags, kind, input: None }
+        OpenFile { host, path: path.unwrap_or_default(), flags, kind, number, input: None }
     }
 }
 
@@ -119,6 +127,10 @@ pub(super) struct Descriptors {
     open: BTreeMap<i32, Rc<OpenFile>>,
     /// Files that the rank has written and closed, the oldest first.
     written: Vec<Vec<u8>>,
+    /// The lengths, at the last revision, of the files that the rank writes.
+    lengths: BTreeMap<Number, u64>,
+    /// Files that a remark was made on: one for each.
+    remarked: BTreeSet<Number>,
 }
 
 fn error(number: i32) -> io::Error {
@@ -132,7 +144,7 @@ impl Descriptors {
         for number in 0..3 {
             open.insert(i32::from(number), Rc::new(standard(rank, number, None)?));
         }
-        Ok(Descriptors { open, written: Vec::new() })
+        Ok(Descriptors { open, ..Descriptors::default() })
     }
 
     pub fn get(&self, number: i32) -> io::Result<&Rc<OpenFile>> {
@@ -182,7 +194,8 @@ impl Descriptors {
     }
 
     /// The files as they are now.
-    pub fn save(&self, remarks: &mut Vec<String>) -> Vec<SavedFile> {
+    pub fn save(&mut self, remarks: &mut Vec<String>) -> Vec<SavedFile> {
+        self.lengths.clear();
         let mut all: Vec<(&Rc<OpenFile>, SavedFile)> = Vec::new();
         for (number, file) in &self.open {
             if let Some((_, saved)) = all.iter_mut().find(|(known, _)| Rc::ptr_eq(known, file)) {
@@ -190,11 +203,12 @@ impl Descriptors {
                 continue;
             }
             let length = file.writes().then(|| file.host.metadata().map_or(0, |about| about.len()));
+            self.lengths.extend(length.map(|length| (file.number, length)));
             let offset = match file.kind {
                 Kind::Regular | Kind::Directory => (&file.host).stream_position().unwrap_or(0),
                 _ => file.input.as_ref().map_or(0, Cell::get),
             };
-            if file.kind == Kind::Lost {
+            if file.kind == Kind::Lost && self.remarked.insert(file.number) {
                 let name = String::from_utf8_lossy(&file.path);
                 remarks.push(format!("descriptor {number} ({name}) is not saved: a restart has it closed"));
             }
@@ -206,7 +220,9 @@ impl Descriptors {
             all.push((file, SavedFile { numbers, path, flags, kind, offset, length, bytes }));
         }
         let closed = self.written.iter().filter_map(|path| {
-            let length = fs::metadata(OsStr::from_bytes(path)).ok()?.len();
+            let about = fs::metadata(OsStr::from_bytes(path)).ok()?;
+            let length = about.len();
+            self.lengths.insert(number_of(&about), length);
             let (numbers, path) = (Vec::new(), path.clone());
             Some(SavedFile {
                 numbers,
@@ -219,6 +235,11 @@ impl Descriptors {
             })
         });
         all.into_iter().map(|(_, saved)| saved).chain(closed).collect()
+    }
+
+    /// A write at `place` is the first one over bytes that the last revision counts on.
+    fn writes_over(&mut self, file: &OpenFile, place: u64) -> bool {
+        self.lengths.get(&file.number).is_some_and(|length| place < *length) && self.remarked.insert(file.number)
     }
 
     /// Opens the files of a saved rank, and cuts back those that it writes.
@@ -241,7 +262,10 @@ impl Descriptors {
                     if file.bytes.is_none() {
                         cut_back(path, file, remarks);
                     }
-                    OpenFile { host, path: file.path.clone(), flags: file.flags, kind: file.kind, input: None }
+                    let (path, flags, kind) = (file.path.clone(), file.flags, file.kind);
+                    let number = host.metadata().map_or((0, 0), |about| number_of(&about));
+                    all.lengths.extend(file.length.map(|length| (number, length)));
+                    OpenFile { host, path, flags, kind, number, input: None }
                 }
             };
             let open = Rc::new(open);
@@ -270,7 +294,8 @@ fn standard(rank: usize, number: u8, place: Option<u64>) -> Result<OpenFile> {
     let flags = if number == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
     let begin = || (&host).stream_position().unwrap_or(0);
     let input = (number == 0 && rank == 0).then(|| Cell::new(place.unwrap_or_else(begin)));
-    Ok(OpenFile { host, path: Vec::new(), flags, kind: Kind::Standard(number), input })
+    let kind = Kind::Standard(number);
+    Ok(OpenFile { host, path: Vec::new(), flags, kind, number: (0, 0), input })
 }
 
 fn reopened(file: &SavedFile) -> io::Result<File> {
@@ -317,6 +342,25 @@ impl System {
             }
         }
         kernel::call(number, arguments)
+    }
+
+    /// A restart brings back the length of a file, not bytes that were written over: a remark says so, once for a file.
+    pub(super) fn write(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
+        let file = self.descriptors.get(arguments[0] as i32)?.clone();
+        if file.updates() {
+            let place = match number {
+                libc::SYS_pwrite64 | libc::SYS_pwritev => arguments[3],
+                _ => (&file.host).stream_position().unwrap_or(u64::MAX),
+            };
+            if self.descriptors.writes_over(&file, place) {
+                let path = String::from_utf8_lossy(&file.path);
+                self.remarks.push(format!(
+                    "rank {} writes over bytes of {path} after a checkpoint: a restart does not bring the old bytes back",
+                    self.rank
+                ));
+            }
+        }
+        kernel::result(self.on_files(number, arguments, &[0]))
     }
 
     pub(super) fn open(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {

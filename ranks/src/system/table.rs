@@ -55,12 +55,9 @@ pub(super) fn treatment(number: i64) -> Treatment {
         // Files that are open.
         libc::SYS_read | libc::SYS_readv => Emulate(System::read),
         libc::SYS_lseek => Emulate(System::seek),
-        libc::SYS_write
-        | libc::SYS_pread64
-        | libc::SYS_pwrite64
-        | libc::SYS_writev
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev => Emulate(System::write),
+        libc::SYS_pread64
         | libc::SYS_preadv
-        | libc::SYS_pwritev
         | libc::SYS_fstat
         | libc::SYS_fstatfs
         | libc::SYS_fsync
