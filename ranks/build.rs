@@ -12,21 +12,17 @@ fn main() {
     }
     let folder = env::var("OUT_DIR").expect("cargo sets it");
     let image = Path::new(&folder).join("vdso.so");
-    let compiler = cc::Build::new().opt_level(2).get_compiler();
-    let mut command: Command = compiler.to_command();
-    command.args(["-shared", "-nostdlib", "-fPIC", "-fno-stack-protector", "-fvisibility=hidden", "-I../capi/ranks"]);
-    command.args(["-Wl,--version-script=src/x86_64/vdso.map", "-Wl,-soname,linux-vdso.so.1", "-Wl,--hash-style=both"]);
-    command
-        .args([
-            "-Wl,-z,norelro",
-            "-Wl,-T,src/x86_64/vdso.ld",
-            "-fno-asynchronous-unwind-tables",
-            "-fno-jump-tables",
-            "-Wl,--build-id=none",
-            "src/x86_64/vdso.c",
-            "-o",
-        ])
-        .arg(&image);
+    // Two steps: a compiler that brings its own C library has no headers for a program without one.
+    let mut built = cc::Build::new();
+    built.opt_level(2).include("../capi/ranks").file("src/x86_64/vdso.c");
+    for flag in ["-fno-stack-protector", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables", "-fno-jump-tables"] {
+        built.flag(flag);
+    }
+    let objects = built.compile_intermediates();
+    let mut command: Command = built.get_compiler().to_command();
+    command.args(["-shared", "-nostdlib", "-Wl,--build-id=none", "-Wl,-z,norelro", "-Wl,--hash-style=both"]);
+    command.args(["-Wl,--version-script=src/x86_64/vdso.map", "-Wl,-soname,linux-vdso.so.1"]);
+    command.args(["-Wl,-T,src/x86_64/vdso.ld", "-o"]).arg(&image).args(&objects);
     let status = command.status().expect("a C compiler");
     assert!(status.success(), "the image with the clocks does not compile");
 }
