@@ -23,7 +23,7 @@ RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ran
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
 	@echo "make build                    the libraries and the command, in $(BUILT)"
@@ -34,6 +34,7 @@ help:
 	@echo "make check                    format, lints, and unit tests of what changed since the last commit"
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
+	@echo "make reproduce                every table and figure of the five papers, on one page; PAPER=000, FIGURE='7(a)', QUICK=1, NPB=DIR"
 	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps the parts for a debugger"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
@@ -141,6 +142,10 @@ else
 bench: build python
 	@QUICK='$(QUICK)' .venv/bin/python bench/$(NAME).py
 endif
+
+# CephFS, for paper 001, is used if it is there.
+reproduce: build python .venv-mpich/ready
+	@PAPER='$(PAPER)' FIGURE='$(FIGURE)' QUICK='$(QUICK)' NPB='$(NPB)' KEEP='$(KEEP)' .venv/bin/python bench/reproduce.py
 
 # Nothing that is installed knows PREFIX: the folder may be moved. Without cargo, as often under sudo, it
 # installs the files of the last build.

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import machine, mpi, profile, rows
 from staging import mix, plots, results, sides
 
 HERE = Path(__file__).resolve().parent
@@ -82,6 +82,7 @@ class Cases:
             yield f"{self.of.name}, {stage} thresholds", lambda name, compared=compared: self.compare(name, compared)
         yield f"{self.of.name}, restart", self.restart
         yield f"{self.of.name}, memory", self.memory
+        yield f"{self.of.name}, profile", self.profile
 
     def scratch(self):
         return tempfile.TemporaryDirectory(prefix="staging-", dir=self.o.scratch)
@@ -111,6 +112,15 @@ class Cases:
         with self.scratch() as scratch:
             saved = self.save(scratch, *sides.against(), *of_sides)
         return results.sides_rows(name, saved, of_sides)
+
+    def profile(self, name):
+        """Of the pieces that are written at once, and of those that are copied to a pool which holds all."""
+        pool = sides.session("pool", "pool", pool_mib=sides.POOLS_MIB[-1])
+        with self.scratch() as scratch:
+            self.job("save", scratch, [sides.DIRECT, pool], 1)
+            spaces = {side: Path(scratch) / "data" / f"{side.name}.space" for side in (sides.DIRECT, pool)}
+            written, copied = (profile.revision(space) for space in spaces.values())
+        return [*profile.profile_rows(name, written), *profile.profile_rows(f"{name} of the pool", copied)]
 
     def restart(self, name):
         of_sides = [sides.Side(sides.READ), sides.Side(sides.PUBLISHED), *sides.stages()]

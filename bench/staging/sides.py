@@ -40,6 +40,9 @@ def session(name, stage, pool_mib=POOL_MIB, chunk_kib=CHUNK_MIB * 1024, **more):
     return Side(name, {"stage": stage, "pool_bytes": pool_mib * MIB, "chunk_bytes": chunk_kib * KIB, **more})
 
 
+DIRECT = session("direct", "direct")
+
+
 def floors():
     return [Side(name) for name in FLOORS]
 
@@ -50,7 +53,7 @@ def files():
 
 def against():
     """The references in every job."""
-    return [*floors(), session("direct", "direct")]
+    return [*floors(), DIRECT]
 
 
 def stages():

@@ -1,0 +1,74 @@
+"""Every table and figure of the five papers, measured with Mainstay, beside the published values.
+
+make reproduce                  writes bench/out/reproduce.json, reproduce.html and docs/reproduction.md; about three hours
+make reproduce PAPER=000        one paper; FIGURE='7(a)': one figure; QUICK=1: small
+make reproduce NPB=DIR          also with the NAS benchmarks that you have compiled in DIR, as ranks in slots
+make reproduce KEEP=1           without the benchmarks that have rows in bench/out
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import machine
+from reproduce import document, page, text
+from reproduce.figure import Results
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent / "docs" / "reproduction.md"
+
+
+def variable(name):
+    return os.environ.get(name, "")
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--paper", default=variable("PAPER"), choices=["", *(of.PAPER for of in document.PAPERS)])
+    parser.add_argument("--figure", default=variable("FIGURE"), help="a part of its name, such as 7(a)")
+    parser.add_argument(
+        "--keep", action="store_true", default=variable("KEEP") not in ("", "0"), help="rows that are there"
+    )
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where rows and page go")
+    return parser.parse_args()
+
+
+def measure(o, bench, words):
+    """Runs a benchmark, unless its rows are there and shall stay. The rows."""
+    rows = o.out / f"{bench}.json"
+    if not (o.keep and rows.exists()):
+        rows.unlink(missing_ok=True)
+        command = [sys.executable, HERE / f"{bench}.py", "--out", o.out, *(["--only", *words] if words else [])]
+        print(f"\n$ {' '.join(map(str, command[1:]))}", flush=True)
+        subprocess.run(list(map(str, command)), check=False)
+    return json.loads(rows.read_text()) if rows.exists() else []
+
+
+def command(o):
+    """How to make the same again."""
+    set_to = {"PAPER": o.paper, "FIGURE": o.figure, "QUICK": variable("QUICK"), "NPB": variable("NPB") and "DIR"}
+    return " ".join(["make reproduce", *(f"{name}='{value}'" for name, value in set_to.items() if value)])
+
+
+def main():
+    o = options()
+    pairs = document.chosen(o.paper, o.figure)
+    if not pairs:
+        sys.exit(f"no figure of the papers has '{o.figure}' in its name")
+    o.out.mkdir(parents=True, exist_ok=True)
+    described = machine.describe(o.out)
+    results = Results({bench: measure(o, bench, words) for bench, words in document.needs(pairs).items()})
+    made = document.made(pairs, results, described, command(o))
+    print(f"\n{text.terminal(made)}")
+    (o.out / "reproduce.json").write_text(json.dumps(made, indent=1) + "\n")
+    (o.out / "reproduce.html").write_text(page.page(made))
+    print(f"\n{o.out / 'reproduce.html'} shows all of it; reproduce.json has the numbers")
+    if len(pairs) == len(document.chosen()) and not variable("QUICK"):
+        DOCS.write_text(text.markdown(made))
+
+
+if __name__ == "__main__":
+    main()
