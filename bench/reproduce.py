@@ -18,7 +18,7 @@ from reproduce import document, page, text
 from reproduce.figure import Results
 
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs" / "reproduction.md"
+DOCS = HERE.parent / "docs"
 
 
 def variable(name):
@@ -53,6 +53,13 @@ def command(o):
     return " ".join(["make reproduce", *(f"{name}='{value}'" for name, value in set_to.items() if value)])
 
 
+def write_docs(made):
+    (DOCS / "reproduction.md").write_text(text.markdown(made))
+    for name, drawn in text.pictures(made):
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / name).write_text(drawn)
+
+
 def main():
     o = options()
     pairs = document.chosen(o.paper, o.figure)
@@ -67,7 +74,7 @@ def main():
     (o.out / "reproduce.html").write_text(page.page(made))
     print(f"\n{o.out / 'reproduce.html'} shows all of it; reproduce.json has the numbers")
     if len(pairs) == len(document.chosen()) and not variable("QUICK"):
-        DOCS.write_text(text.markdown(made))
+        write_docs(made)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws a chart as a picture that fits a light and a dark page."""
+"""Draws a figure, the published chart beside ours, as a picture that fits a light and a dark page."""
 
 import io
 
@@ -16,25 +16,22 @@ STYLE = {
     "axes.spines.top": False, "axes.spines.right": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }  # fmt: skip
-SIZE = (5.4, 3.3)  # inches
+SIZE = (11, 3.6)  # inches
 INK_BY_SCHEME = "<style>:root{--ink:#222}@media (prefers-color-scheme: dark){:root{--ink:#ddd}}</style>"
 MANY = 16  # groups: more have no room for a label each
+SIDES = ("published", "here")
 
 
-def svg(figure, side):
-    """The `published` chart of a figure, or ours, as the text of an SVG file. A series has one colour in both."""
-    chart = figure[side]
-    names = dict.fromkeys([*figure["here"]["series"], *figure["published"]["series"]])
+def svg(figure):
+    """The text of an SVG file. A series has one colour on both sides."""
+    names = dict.fromkeys(name for side in reversed(SIDES) for name in figure[side]["series"])
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     with pyplot.rc_context(STYLE):
-        drawn, axes = pyplot.subplots(figsize=SIZE, layout="constrained")
-        {"lines": lines, "stacked": stacked}.get(figure["kind"], bars)(axes, chart, colours)
-        axes.set(title=side, ylabel=figure["y"], xlabel=figure["x"])
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-        if chart["series"] and any(any(value is not None for value in values) for values in chart["series"].values()):
-            drawn.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=4)
-        else:
-            axes.text(0.5, 0.5, "no value in the text", ha="center", transform=axes.transAxes)
+        drawn, panels = pyplot.subplots(1, 2, figsize=SIZE, layout="constrained")
+        for panel, side in zip(panels, SIDES):
+            draw(panel, figure, side, colours)
+        shown = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels())}
+        drawn.legend(shown.values(), shown.keys(), loc="outside lower center", fontsize=8, frameon=False, ncols=8)
         made = io.StringIO()
         drawn.savefig(made, format="svg", transparent=True, metadata={"Date": None})
         pyplot.close(drawn)
@@ -43,8 +40,21 @@ def svg(figure, side):
     return text[text.index("<svg") : head] + INK_BY_SCHEME + text[head:]
 
 
+def draw(axes, figure, side, colours):
+    chart = figure[side]
+    axes.set(title=side, ylabel=figure["y"], xlabel=figure["x"])
+    if any(value is not None for values in chart["series"].values() for value in values):
+        {"lines": lines, "stacked": stacked}.get(figure["kind"], bars)(axes, chart, colours)
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        label(axes, chart["groups"])
+    else:
+        missing = "no number in the text" if side == "published" else "not measured in this run"
+        axes.text(0.5, 0.5, missing, ha="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
+
+
 def label(axes, groups):
-    step = -(-len(groups) // MANY) if groups else 1
+    step = -(-len(groups) // MANY)
     at = range(0, len(groups), step)
     turned = {"rotation": 35, "ha": "right"} if sum(map(len, groups)) > 40 else {}
     axes.set_xticks(list(at), [groups[number] for number in at], fontsize=8, **turned)
@@ -55,11 +65,10 @@ def known(values):
 
 
 def bars(axes, chart, colours):
-    count = max(1, len(chart["series"]))
+    count = len(chart["series"])
     for number, (name, values) in enumerate(chart["series"].items()):
         at = [group + (number - (count - 1) / 2) * 0.8 / count for group in range(len(values))]
         axes.bar(at, known(values), 0.8 / count, label=name, color=colours[name])
-    label(axes, chart["groups"])
 
 
 def stacked(axes, chart, colours):
@@ -67,7 +76,6 @@ def stacked(axes, chart, colours):
     for name, values in chart["series"].items():
         axes.bar(range(len(values)), known(values), 0.6, bottom=below, label=name, color=colours[name])
         below = [before + value for before, value in zip(below, known(values))]
-    label(axes, chart["groups"])
 
 
 def lines(axes, chart, colours):
@@ -75,4 +83,3 @@ def lines(axes, chart, colours):
     for name, values in chart["series"].items():
         at = [place for place, value in enumerate(values) if value is not None]
         axes.plot(at, [values[place] for place in at], marked, label=name, color=colours[name], markersize=4)
-    label(axes, chart["groups"])

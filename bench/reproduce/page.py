@@ -62,19 +62,20 @@ def drawing(figure):
 
 
 def measured(figure):
-    show = table if figure["kind"] == "table" else picture
-    pair = "".join(show(figure, side) for side in ("published", "here"))
     lacking = f"<p>Not shown: {escape(figure['lacking'])}.</p>" if figure["lacking"] else ""
     return (
-        f"<figure><h3>{escape(figure['name'])}: {escape(figure['title'])}</h3><div class='pair'>{pair}</div>"
+        f"<figure><h3>{escape(figure['name'])}: {escape(figure['title'])}</h3>{pair(figure)}"
         f"<figcaption>{escape(figure['sentence'])}</figcaption>{lacking}{claims(figure)}"
         f"<code>{escape(figure['command'])}</code></figure>"
     )
 
 
-def picture(figure, side):
-    drawn = base64.b64encode(charts.svg(figure, side).encode()).decode()
-    return f'<img alt="{escape(figure["name"])}, {side}" src="data:image/svg+xml;base64,{drawn}">'
+def pair(figure):
+    """The published side, and ours."""
+    if figure["kind"] == "table":
+        return f"<div class='pair'>{''.join(table(figure, side) for side in charts.SIDES)}</div>"
+    drawn = base64.b64encode(charts.svg(figure).encode()).decode()
+    return f'<img alt="{escape(figure["name"])}" src="data:image/svg+xml;base64,{drawn}">'
 
 
 def table(figure, side):

@@ -1,5 +1,8 @@
 """The document as text: lines for a terminal, and docs/reproduction.md."""
 
+import re
+
+from . import charts
 from .judgement import both, number
 from .page import verdicts
 
@@ -24,7 +27,7 @@ def markdown(document):
         "# The figures of five papers",
         "",
         "`make reproduce` measures what stands behind every table and figure of the papers that Mainstay unites, and writes this page",
-        "and one with pictures, `bench/out/reproduce.html`. The published values are those that the texts give. Absolute times",
+        "and `bench/out/reproduce.html`. The published values are those that the texts give. Absolute times",
         "belong to their machines; compare ratios.",
         "",
         f"Measured on: {document['machine']}, by `{document['command']}`.",
@@ -42,34 +45,45 @@ def markdown(document):
         ]
         for figure in paper["figures"]:
             if not figure["drawing"]:
-                made += [
-                    "",
-                    f"### {figure['name']}: {figure['title']}",
-                    figure["sentence"],
-                    *table(figure),
-                    "",
-                    f"`{figure['command']}`",
-                ]
+                made += measured(paper, figure)
     return "\n".join(made) + "\n"
 
 
-def table(figure):
+def measured(paper, figure):
+    yield from ("", f"### {figure['name']}: {figure['title']}", figure["sentence"])
     if figure["lacking"]:
-        yield ""
-        yield f"Not shown: {figure['lacking']}."
+        yield from ("", f"Not shown: {figure['lacking']}.")
+    yield from claims(figure)
+    yield from tables(figure) if figure["kind"] == "table" else ("", f"![{figure['name']}]({picture(paper, figure)})")
+    yield from ("", f"`{figure['command']}`")
+
+
+def picture(paper, figure):
+    """The file of its picture, beside the text."""
+    plain = re.sub(r"[^a-z0-9]+", "-", figure["name"].lower()).strip("-")
+    return f"pictures/reproduction/{paper['paper']}-{plain}.svg"
+
+
+def pictures(document):
+    """The file of each picture, and its text."""
+    for paper in document["papers"]:
+        for figure in paper["figures"]:
+            if not figure["drawing"] and figure["kind"] != "table":
+                yield picture(paper, figure), charts.svg(figure)
+
+
+def claims(figure):
     if figure["claims"]:
-        yield ""
-        yield "| number in the text | published | here | ratio | |"
-        yield "|---|---|---|---|---|"
+        yield from ("", "| number in the text | published | here | ratio | |", "|---|---|---|---|---|")
     for one in figure["claims"]:
         theirs, ours = both(one)
         yield f"| {one['text']} | {theirs} | {ours} | {number(one['ratio'])} | {one['verdict']} |"
-    if figure["here"]["groups"] and len(figure["here"]["groups"]) <= 24:
-        names = list(figure["here"]["series"])
-        yield ""
-        yield f"| here{', ' + figure['y'] if figure['y'] else ''} | " + " | ".join(names) + " |"
-        yield "|---|" + "---|" * len(names)
-        for at, group in enumerate(figure["here"]["groups"]):
-            yield (
-                f"| {group} | " + " | ".join(number(values[at]) for values in figure["here"]["series"].values()) + " |"
-            )
+
+
+def tables(figure):
+    for side in charts.SIDES:
+        names, groups = list(figure[side]["series"]), figure[side]["groups"]
+        if groups:
+            yield from ("", f"| {side} | " + " | ".join(names) + " |", "|---|" + "---|" * len(names))
+        for at, group in enumerate(groups):
+            yield f"| {group} | " + " | ".join(number(figure[side]["series"][name][at]) for name in names) + " |"
