@@ -167,8 +167,8 @@ const LONG: Duration = Duration::from_millis(10);
 /// takes them. It also interrupts ranks that run for long.
 pub(super) fn block_signals() {
     static TAKES_SIGNALS: Once = Once::new();
-    // SAFETY: asks for the number of this thread.
-    let runner = unsafe { libc::gettid() };
+    // SAFETY: asks for the number of this thread. A wheel's C library has no function for it.
+    let runner = unsafe { libc::syscall(libc::SYS_gettid) };
     TAKES_SIGNALS.call_once(|| {
         thread::spawn(move || watch(runner));
     });
@@ -193,7 +193,7 @@ pub(super) fn block_signals() {
 }
 
 /// Interrupts the rank that runs in thread `runner`, if it has not called the gate since the last look.
-fn watch(runner: libc::pid_t) -> ! {
+fn watch(runner: libc::c_long) -> ! {
     let mut seen = 0;
     loop {
         thread::sleep(LONG);
