@@ -70,7 +70,7 @@ def main():
             print(rows.table(of_case), flush=True)
             made += of_case
             rows.write(o.out / "images.json", made)  # what ends it later leaves this
-    print(f"\n{len(made)} rows in {o.out / 'images.json'}")
+    rows.end(o.out / "images.json", made)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cost of copies in the memory of several nodes, and the time of a restart from them.
 
-make bench NAME=levels          writes bench/out/levels.json and plots; QUICK=1: small, within a minute or so
+make bench NAME=levels          writes bench/out/levels.json; QUICK=1: small, within a minute or so
 """
 
 import argparse
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import machine, mpi, rows
-from levels import plots, results, slow
+from levels import results, slow
 from run import clocked
 
 HERE = Path(__file__).resolve().parent
@@ -52,7 +52,7 @@ def options():
     parser.add_argument("--sizes", type=int, nargs="+", default=quick.get("sizes", (100, 250, 500, 1000, 2000)),
                         help="MB in all, of Figure 5")  # fmt: skip
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where levels.json and the plots go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where levels.json goes")
     parser.add_argument("--scratch", type=Path, help="where spaces and slow disks lie while it runs; default: --out")
     chosen = parser.parse_args()
     chosen.scratch = chosen.scratch or chosen.out
@@ -263,7 +263,7 @@ def main():
             print(rows.table(of_case), flush=True)
             made += of_case
             rows.write(o.out / "levels.json", made)  # what ends it later leaves this
-    rows.end(o.out / "levels.json", made, plots.draw)
+    rows.end(o.out / "levels.json", made)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cost of lost ranks for a program made of objects: leanmd goes on with fewer ranks and balances the load again.
 
-make bench NAME=objects         writes bench/out/objects.json and plots; QUICK=1: small, within a minute
+make bench NAME=objects         writes bench/out/objects.json; QUICK=1: small, within a minute
 """
 
 import argparse
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import machine, mpi, rows
-from objects import plots
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
@@ -55,7 +54,7 @@ def options():
     parser.add_argument(
         "--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without"
     )
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where objects.json and the plots go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where objects.json goes")
     return parser.parse_args()
 
 
@@ -210,7 +209,7 @@ def main():
             print(rows.table([row for row in of_case if not row["case"].endswith(", each")]), flush=True)
             made += of_case
             rows.write(o.out / "objects.json", made)  # what ends it later leaves this
-    rows.end(o.out / "objects.json", made, plots.draw)
+    rows.end(o.out / "objects.json", made)
 
 
 if __name__ == "__main__":

@@ -106,9 +106,7 @@ def main():
             of_series = growth_rows(name, points, found)
             print(rows.table(of_series), flush=True)
             made += of_series
-    rows.write(o.out / "opening.json", made)
-    print(f"\n{len(made)} rows in {o.out / 'opening.json'}")
-    rows.tell_missed(made)
+    rows.end(o.out / "opening.json", made)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,8 @@ def main():
             print(rows.table(of_case), flush=True)
             made += of_case
             rows.write(o.out / "pages.json", made)  # what ends it later leaves this
-    rows.end(o.out / "pages.json", made, plots.draw)
+    rows.end(o.out / "pages.json", made)
+    plots.draw(made, o.out)
 
 
 if __name__ == "__main__":

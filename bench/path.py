@@ -268,9 +268,7 @@ def main():
         if o.only in (name := "import mainstay"):
             print(rows.table(of_case := import_rows(o, name)), flush=True)
             made += of_case
-    rows.write(o.out / "path.json", made)
-    print(f"\n{len(made)} rows in {o.out / 'path.json'}")
-    rows.tell_missed(made)
+    rows.end(o.out / "path.json", made)
 
 
 if __name__ == "__main__":

@@ -58,8 +58,7 @@ def main():
                 print(rows.table(of_case), flush=True)
                 made += of_case
                 rows.write(o.out / "ranks.json", made)  # what ends it later leaves this
-    print(f"\n{len(made)} rows in {o.out / 'ranks.json'}")
-    rows.tell_missed(made)
+    rows.end(o.out / "ranks.json", made)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cost of a failure for a job that goes on without a restart, and the cost of being ready for one.
 
-make bench NAME=recovery        writes bench/out/recovery.json and plots; QUICK=1: small, within a minute or so
+make bench NAME=recovery        writes bench/out/recovery.json; QUICK=1: small, within a minute or so
 """
 
 import argparse
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness import machine, mpi, rows
-from recovery import plots, results
+from recovery import results
 from run import clocked
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ def options():
     )
     parser.add_argument("--calm-rounds", type=int, default=2 if quick else 10)
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where recovery.json and the plots go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where recovery.json goes")
     return parser.parse_args()
 
 
@@ -213,7 +213,7 @@ def main():
             print(rows.table([row for row in of_case if not row["case"].endswith(results.EACH)]), flush=True)
             made += of_case
             rows.write(o.out / "recovery.json", made)  # what ends it later leaves this
-    rows.end(o.out / "recovery.json", made, plots.draw)
+    rows.end(o.out / "recovery.json", made)
 
 
 if __name__ == "__main__":

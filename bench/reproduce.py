@@ -43,7 +43,8 @@ def measure(o, bench, words):
         rows.unlink(missing_ok=True)
         command = [sys.executable, HERE / f"{bench}.py", "--out", o.out, *(["--only", *words] if words else [])]
         print(f"\n$ {' '.join(map(str, command[1:]))}", flush=True)
-        subprocess.run(list(map(str, command)), check=False)
+        if status := subprocess.run(list(map(str, command)), check=False).returncode:
+            print(f"{bench} ended with {status}: the rows that it wrote until then count", flush=True)
     return json.loads(rows.read_text()) if rows.exists() else []
 
 

@@ -1,6 +1,6 @@
 """Many processes and one parallel file system: a shared file, a file for each process, and a space, as in paper 001.
 
-    make bench NAME=space           writes bench/out/space.json and plots; QUICK=1: small, within a minute or two
+    make bench NAME=space           writes bench/out/space.json; QUICK=1: small, within a minute or two
 
 The benchmark can run in parts. Each part leaves its measurements in space.json; the next part adds to them with --add:
 
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from harness import machine, mpi, rows
-from space import places, plots, results
+from space import places, results
 
 import cephfs
 
@@ -50,7 +50,7 @@ def options():
     )
     parser.add_argument("--add", action="store_true", help="to space.json; what it has is not measured again")
     parser.add_argument("--local", action=argparse.BooleanOptionalAction, default=True, help="the file system of --out")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where space.json and the plots go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where space.json goes")
     return parser.parse_args()
 
 
@@ -148,7 +148,7 @@ def main():
                     print(rows.table(of_case), *results.published(place.servers, processes), sep="\n  ", flush=True)
                     made += of_case
                     rows.write(written, made)
-    rows.end(written, made, plots.draw)
+    rows.end(written, made)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from harness import machine, mpi, rows
-from speculation import plots, results
+from speculation import results
 from speculation.programs import LEARN, PROGRAMS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
@@ -60,7 +60,7 @@ def options():
     parser.add_argument("--traces", nargs="*", choices=RECORDED, default=quick.get("traces", tuple(RECORDED)))
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 1))
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json and .svg go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json goes")
     chosen = parser.parse_args()
     needed = (results.INCREMENTAL, *results.PREDICTORS)
     chosen.ways = [way for way in results.WAYS if way in chosen.ways or way in needed]
@@ -167,7 +167,7 @@ def main():
                 print(rows.table(of_case), flush=True)
                 made += of_case
                 rows.write(o.out / "speculation.json", made)  # what ends it later leaves this
-    rows.end(o.out / "speculation.json", made, plots.draw)
+    rows.end(o.out / "speculation.json", made)
 
 
 if __name__ == "__main__":

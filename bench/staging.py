@@ -1,6 +1,6 @@
 """The cost of a checkpoint in pieces for the program, by stage, threshold, pool and chunk.
 
-make bench NAME=staging         writes bench/out/staging.json and plots; QUICK=1: small, within a minute
+make bench NAME=staging         writes bench/out/staging.json; QUICK=1: small, within a minute
 """
 
 import argparse
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from harness import machine, mpi, profile, rows
-from staging import mix, plots, results, sides
+from staging import mix, results, sides
 
 HERE = Path(__file__).resolve().parent
 MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
@@ -38,7 +38,7 @@ def options():
     parser.add_argument("--ranks", type=int, default=quick.get("ranks", RANKS))
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 9))
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where staging.json and the plots go")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where staging.json goes")
     parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
     chosen.scratch = chosen.scratch or chosen.out
@@ -118,8 +118,8 @@ class Cases:
         pool = sides.session("pool", "pool", pool_mib=sides.POOLS_MIB[-1])
         with self.scratch() as scratch:
             self.job("save", scratch, [sides.DIRECT, pool], 1)
-            spaces = {side: Path(scratch) / "data" / f"{side.name}.space" for side in (sides.DIRECT, pool)}
-            written, copied = (profile.revision(space) for space in spaces.values())
+            spaces = (Path(scratch) / "data" / f"{side.name}.space" for side in (sides.DIRECT, pool))
+            written, copied = map(profile.revision, spaces)
         return [*profile.profile_rows(name, written), *profile.profile_rows(f"{name} of the pool", copied)]
 
     def restart(self, name):
@@ -163,7 +163,8 @@ def main():
                     of_case = measure(name)
                     print(rows.table(of_case), flush=True)
                     made += of_case
-    rows.end(o.out / "staging.json", made, plots.draw)
+                    rows.write(o.out / "staging.json", made)  # what ends it later leaves this
+    rows.end(o.out / "staging.json", made)
 
 
 if __name__ == "__main__":

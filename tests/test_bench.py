@@ -15,15 +15,7 @@ FIELDS = {"case", "metric", "value", "unit", "reference", "ratio", "spread", "ta
 # Each answers a question of users: how long the program waits, until when data is at risk, how long a restart takes,
 # and how much memory it costs.
 TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}
-PLOTS = {
-    "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
-    "space": {"space-time.svg"},
-    "levels": {"levels-sizes.svg"},
-    "pages": {"pages.svg"},
-    "speculation": {"speculation.svg"},
-    "recovery": {f"recovery-{name}.svg" for name in ("parts", "total", "steps")},
-    "objects": {f"objects-{name}.svg" for name in ("parts", "total", "steps")},
-}
+PLOTS = {"pages": {"pages.svg"}}
 
 # From this kernel on, written pages are reported.
 NO_PAGES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 7)

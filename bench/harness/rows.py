@@ -76,15 +76,9 @@ def write(path, rows):
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def end(path, rows, draw):
-    """Ends a benchmark after its tables are printed: writes the rows, draws the plots, and reports the missed
-    targets."""
+def end(path, rows):
+    """Ends a benchmark after its tables are printed: writes the rows, and reports the missed targets."""
     write(path, rows)
-    drawn = draw(rows, path.parent)
-    print(f"\n{len(rows)} rows in {path}; beside it {', '.join(drawn)}")
-    tell_missed(rows)
-
-
-def tell_missed(rows):
+    print(f"\n{len(rows)} rows in {path}")
     if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in rows if one["holds"] is False]:
         print("missed: " + "; ".join(missed))

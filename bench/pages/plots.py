@@ -1,36 +1,26 @@
 """The picture of the benchmark `pages`, drawn from its rows alone."""
 
-import matplotlib
+from harness.charts import COLOURS, STYLE, as_svg, pyplot
 
-matplotlib.use("svg")
-
-from matplotlib import pyplot  # noqa: E402
-
-# Told apart by all eyes (Okabe and Ito).
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7")
-STYLE = {"svg.hashsalt": "mainstay", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 PANELS = (("bytes", "bytes", 2**20, "MiB written"), ("perceived", "s", 1e-3, "ms until the program goes on"),
           ("durable", "s", 1e-3, "ms until it is durable"), ("run", "s", 1, "s, the whole run"))  # fmt: skip
 
 
 def draw(made, folder):
-    """The names of the files that there are rows for."""
     programs = {}
     for row in made:
         name, _, metric = row["metric"].rpartition("_")
         if metric in dict.fromkeys(panel[0] for panel in PANELS) and " x " not in row["case"]:
             programs.setdefault(row["case"], {}).setdefault(name, {})[metric] = row["value"]
     if not programs:
-        return []
+        return
     with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(1, len(PANELS), figsize=(3.2 * len(PANELS), 3.2), layout="constrained")
         for axis, (metric, _, scale, label) in zip(axes, PANELS):
             draw_panel(axis, programs, metric, scale)
             axis.set_title(label, fontsize=9)
         axes[0].legend(fontsize=8, frameon=False)
-        figure.savefig(folder / "pages.svg", metadata={"Date": None})
-        pyplot.close(figure)
-    return ["pages.svg"]
+        (folder / "pages.svg").write_text(as_svg(figure))
 
 
 def draw_panel(axis, programs, metric, scale):

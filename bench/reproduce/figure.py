@@ -8,6 +8,11 @@ MORE, LESS, SAME = "more", "less", "same"  # is better
 CLOSE = 1.25  # numbers that differ by a smaller factor agree
 
 
+def rounded(number):
+    """A number that is computed from two of the text, which has three digits."""
+    return float(f"{number:.3g}")
+
+
 def value(row):
     return row["value"]
 

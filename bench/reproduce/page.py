@@ -3,7 +3,8 @@
 import base64
 from html import escape
 
-from . import charts
+from harness import charts
+
 from .judgement import both, number
 
 STYLE = """

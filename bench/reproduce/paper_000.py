@@ -1,7 +1,7 @@
 """Ouyang, Gopalakrishnan, Gangadharappa, Panda: Fast Checkpointing by Write Aggregation with Dynamic Buffer and Interleaving
 on Multicore Architecture."""
 
-from .figure import LESS, MORE, SAME, Claim, Figure, Here, gain, mb, ms, of_two, one, per_cent, saved
+from .figure import LESS, MORE, SAME, Claim, Figure, Here, gain, mb, ms, of_two, one, per_cent, rounded, saved
 
 PAPER = "000"
 TITLE = "Write aggregation with a dynamic buffer (WAG, WAG-DBI)"
@@ -201,7 +201,7 @@ FIGURES = (
         "Figure 9", "The time t3 - t2 in which I/O threads write beside the program", "bars", "ms", groups=("LU", "BT"),
         here=Here(MIXES, {f"{mib} MB": {"side": f"pool_{mib}"} for mib in POOLS},
                   bench="staging", case="{mix}, pools", metric="{side}_overlap", of=ms),
-        claims=(Claim("BT's overlap is longer than LU's, as its data are (320 MB and 184 MB): times", 320 / 184,
+        claims=(Claim("BT's overlap is longer than LU's, as its data are (320 MB and 184 MB): times", rounded(320 / 184),
                       of_two(one("staging", "BT, pools", "pool_512_overlap"), one("staging", "LU, pools", "pool_512_overlap"), lambda a, b: a / b), SAME, "×"),),
         needs={"staging": ("pools",)}, why="the text gives no time; it says that a smaller pool leaves less to overlap",
     ),
@@ -221,7 +221,7 @@ FIGURES = (
         here=Here({"adi": {"program": "adi"}, "jacobi3d": {"program": "jacobi3d"}},
                   {"none, s": {"case": "{program}, *, direct", "metric": "run_none"}, "original, s": {"case": "{program}, *, direct", "metric": "run"},
                    "WAG-DBI, s": {"case": "{program}, *, pool, 64 MiB", "metric": "run"}}, bench="run"),
-        claims=(Claim("part of the original's overhead that WAG-DBI leaves", 100 * 6.86 / 20.77,
+        claims=(Claim("part of the original's overhead that WAG-DBI leaves", rounded(100 * 6.86 / 20.77),
                       of_two(overhead("pool, 64 MiB"), overhead("direct"), lambda pool, direct: 100 * max(0, pool) / max(direct, 0.01)), LESS, "%"),),
         needs={"run": ()}, why="runs are shorter here, with checkpoints as often for their length",
     ),

@@ -5,7 +5,7 @@ import subprocess
 
 from harness.profile import LIMIT_S, MAINSTAY
 
-from .figure import LESS, SAME, Claim, Figure, Here, Steps, ms, of_two, one, value
+from .figure import LESS, SAME, Claim, Figure, Here, Steps, ms, of_two, one, rounded, value
 
 PAPER = "002"
 TITLE = "Copies in the memory of two nodes"
@@ -114,7 +114,7 @@ FIGURES = (
     Figure(
         "Figure 8", "Work of the busiest processor, step by step, with 10 lost", "lines", "of all work before the first loss", "steps as they were done",
         here=Steps("objects", "10 of * ranks are lost, each", {"busiest": "busiest_"}),
-        claims=(Claim("steps done, those done again included, of 600", 640 / 600, lambda results: steps(results), LESS, "×"),),
+        claims=(Claim("steps done, those done again included, of 600", rounded(640 / 600), lambda results: steps(results), LESS, "×"),),
         needs={"objects": ()}, why="ranks that share cores take turns, so the work of the busiest stands for the time of a step",
     ),
     Figure(

@@ -1,6 +1,6 @@
 """Yamagata, Matsuoka, Jitsumoto, Nakada: Speculative Checkpointing."""
 
-from .figure import LESS, MORE, SAME, Claim, Figure, Here, of_two, one, per_cent
+from .figure import LESS, MORE, SAME, Claim, Figure, Here, of_two, one, per_cent, rounded
 
 PAPER = "004"
 TITLE = "Pages saved before the checkpoint"
@@ -29,7 +29,7 @@ def early(case, way):
 
 def times(way):
     return tuple(
-        Claim(f"{count} processes: time with the oracle, of the time without", 100 * best / plain,
+        Claim(f"{count} processes: time with the oracle, of the time without", rounded(100 * best / plain),
               one("speculation", f"adi, {count} processes, *", way, per_cent), LESS, "%")
         for count, best, plain in zip(PROCESSES, WITH, WITHOUT)
     )  # fmt: skip
@@ -51,7 +51,7 @@ FIGURES = (
     Figure(
         "Figure 6", "MEMWRITE: all checkpoints, with the predictor of infrequent writes", "bars", "s", "processes", PROCESSES,
         here=measured(MEMWRITE, {"without": "incremental", "with": "infrequent"}),
-        claims=(Claim("pages saved early, of all", 100 * 49678 / 196876, early("memwrite, 1 x *", "infrequent"), MORE, "%"),),
+        claims=(Claim("pages saved early, of all", rounded(100 * 49678 / 196876), early("memwrite, 1 x *", "infrequent"), MORE, "%"),),
         needs=NEEDS, why=f"the text gives no times; {SCALED}",
     ),
     Figure(

@@ -2,7 +2,8 @@
 
 import re
 
-from . import charts
+from harness import charts
+
 from .judgement import both, number
 from .page import verdicts
 

@@ -32,9 +32,14 @@ def svg(figure):
             draw(panel, figure, side, colours)
         shown = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels())}
         drawn.legend(shown.values(), shown.keys(), loc="outside lower center", fontsize=8, frameon=False, ncols=8)
-        made = io.StringIO()
-        drawn.savefig(made, format="svg", transparent=True, metadata={"Date": None})
-        pyplot.close(drawn)
+        return as_svg(drawn)
+
+
+def as_svg(drawn):
+    """The text of an SVG file of a drawing, whose ink is that of the page."""
+    made = io.StringIO()
+    drawn.savefig(made, format="svg", transparent=True, metadata={"Date": None})
+    pyplot.close(drawn)
     text = made.getvalue().replace(INK, "var(--ink)")
     head = text.index(">", text.index("<svg")) + 1
     return text[text.index("<svg") : head] + INK_BY_SCHEME + text[head:]
