@@ -1,6 +1,6 @@
 """The document from which page, text and pictures are made: each figure with its published values and ours."""
 
-from . import judgement, paper_000, paper_001, paper_002, paper_003, paper_004
+from . import judgement, modelled, paper_000, paper_001, paper_002, paper_003, paper_004
 
 PAPERS = (paper_000, paper_001, paper_002, paper_003, paper_004)
 
@@ -46,6 +46,8 @@ def of_figure(paper, figure, results):
     claims = list(judgement.judged(figure.claims, results))
     found = judgement.verdict(figure.claims, claims)
     here = figure.here.chart(results) if figure.here else {"groups": [], "series": {}}
+    if figure.model:
+        here = modelled.with_model(here, figure.model(results))
     return {
         **said,
         "kind": figure.kind,

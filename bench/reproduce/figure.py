@@ -147,5 +147,6 @@ class Figure:
     claims: tuple = ()
     needs: dict = field(default_factory=dict)  # benchmark: words of its --only
     why: str = ""  # the reason for the difference
-    lacking: str = ""  # this machine cannot show it: the reason
+    lacking: str = ""  # the part that this machine cannot show
+    model: Callable | None = None  # of Results: (series, group): a number for that part
     drawing: str = ""  # it measures nothing: its content

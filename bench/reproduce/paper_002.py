@@ -1,10 +1,12 @@
 """Zheng, Shi, Kalé: FTC-Charm++: An In-Memory Checkpoint-Based Fault Tolerant Runtime for Charm++ and MPI."""
 
 import json
+import os
 import subprocess
 
 from harness.profile import LIMIT_S, MAINSTAY
 
+from . import modelled
 from .figure import LESS, SAME, Claim, Figure, Here, Steps, ms, of_two, one, rounded, value
 
 PAPER = "002"
@@ -56,6 +58,63 @@ def divided(a, b):
     return a / b
 
 
+def copy_rate(results):
+    """Bytes a second that one processor of this machine copies, from the checkpoints of Figure 4."""
+    for size, case in results.cases("levels", r"(\d+) MB on 4 ranks, 2 nodes, blocking").items():
+        cores = len(os.sched_getaffinity(0))
+        return int(size) * modelled.MB / one("levels", case, "copy")(results) / cores
+
+
+def models_of_4(results):
+    copy = copy_rate(results)
+    networks = {"model, 100 Mbit": modelled.FAST_ETHERNET, "model, Myrinet": modelled.MYRINET}
+    return {} if copy is None else {
+        (name, count): 1e3 * modelled.checkpoint_s(int(count), 200 * modelled.MB, "memory", 2, copy=copy, network=network)
+        for name, network in networks.items() for count in PROCESSORS
+    }  # fmt: skip
+
+
+def models_of_3(network):
+    """The steps of 4 ranks, which share the processors of this machine, on processors of their own; and 8 checkpoints."""
+
+    def find(results):
+        case, cores = "jacobi3d, *MB on 4 ranks, 2 nodes", len(os.sched_getaffinity(0))
+        run, copy = one("levels", case, "run_none")(results), copy_rate(results)
+        if run is None or copy is None:
+            return {}
+        steps = {count: run * cores / int(count) for count in PROCESSORS}
+        saved = {
+            count: modelled.checkpoint_s(int(count), 200 * modelled.MB, "memory", 2, copy=copy, network=network)
+            for count in PROCESSORS
+        }
+        return {
+            **{("normal, model", count): seconds for count, seconds in steps.items()},
+            **{("8 checkpoints, model", count): seconds + 8 * saved[count] for count, seconds in steps.items()},
+        }
+
+    return find
+
+
+def models_of_5(results):
+    """6 GB on 32 processors, with the disks and the server of the measurement."""
+    copy, count, group = copy_rate(results), 32, "6000"
+    if copy is None:
+        return {}
+
+    def seconds(level, copies, **costs):
+        return modelled.checkpoint_s(
+            count, 6000 * modelled.MB, level, copies, copy=copy, **{"network": modelled.MYRINET, **costs}
+        )
+
+    return {
+        ("(a) shared file system", group): seconds("space", 1, **{"file-system": SHARED}),
+        ("(c) double in memory", group): seconds("memory", 2),
+        ("(d) the same, 100 Mbit", group): seconds("memory", 2, network=modelled.FAST_ETHERNET),
+        ("(e) double on disk", group): seconds("disk", 2, disk=DISK),
+    }
+
+
+SHARED, DISK = 12.5e6, 10e6  # bytes a second, as in bench/levels.py
 SIZES = r"size, (\d+) MB"
 RUNS = {
     "normal": {"metric": "run_none"},
@@ -76,25 +135,28 @@ FIGURES = (
                           of_two(one("levels", "jacobi3d, *16 ranks, 2 nodes", "run_idle"),
                                  one("levels", "jacobi3d, *16 ranks, 2 nodes", "run_none"), divided), LESS, "×"),),
             needs={"levels": ("jacobi3d",)}, why=f"the text gives no times; {CORES}",
-            lacking="" if letter == "b" else "a network of 100 Mbit; Figure 5 has one made for the purpose",
-        ) for letter, network in (("a", "100 Mbit Ethernet"), ("b", "Myrinet"))
+            lacking=f"{network}, and more processors than the machine has: the model gives them", model=models_of_3(link),
+        ) for letter, network, link in (("a", "100 Mbit Ethernet", modelled.FAST_ETHERNET), ("b", "Myrinet", modelled.MYRINET))
     ),
     Figure(
         "Figure 4", "One checkpoint of Jacobi3D, 200 MB in all", "bars", "ms", "processors", PROCESSORS,
         published={("100 Mbit", "128"): 320, ("Myrinet", "128"): 89},
         here=Here(r"\d+ MB on (\d+) ranks, 2 nodes, blocking", {"memory of this machine": {"metric": "perceived", "of": ms}}, bench="levels"),
-        claims=(Claim("a checkpoint of 200 MB: 16 ranks here, 128 there", 89, one("levels", "*MB on 16 ranks, 2 nodes, blocking", "perceived", ms), LESS, "ms"),),
-        needs={"levels": ("blocking",)}, why=CORES, lacking="more than 16 processors: the model gives them",
+        claims=(*(Claim(f"128 processors, {name}, by the model", published, lambda results, name=name: models_of_4(results).get((f"model, {name}", "128")), LESS, "ms")
+                  for name, published in (("100 Mbit", 320), ("Myrinet", 89))),
+                Claim("a checkpoint of 200 MB: 16 ranks here, 128 there", 89, one("levels", "*MB on 16 ranks, 2 nodes, blocking", "perceived", ms), LESS, "ms"),),
+        needs={"levels": ("blocking",)}, why=CORES, lacking="either network, and 128 processors: the model gives them", model=models_of_4,
     ),
     Figure(
         "Figure 5", "One checkpoint in memory and on disks, by size", "lines", "s", "MB in all", ("6000",),
         published={("(c) double in memory", "6000"): 4.0},
         here=Here(SIZES, {label: {"metric": way} for label, way in WAYS.items()}, bench="levels"),
         claims=(
+            Claim("6 GB on 32 processors by Myrinet, by the model", 4.0, lambda results: models_of_5(results).get(("(c) double in memory", "6000")), LESS, "s"),
             Claim("double on disk: times the local disk", 2.0, of_two(largest("disk_double"), largest("disk"), divided), SAME, "×"),
             Claim("double in memory: MB in a second, of all", 1500, lambda results: rate(results), "more", "MB/s"),
         ),
-        needs={"levels": ("size",)}, why=f"{LINK}; disks, server and link are made as slow as those of 2004",
+        needs={"levels": ("size",)}, why=f"{LINK}; disks, server and link are made as slow as those of 2004", lacking="6 GB on 32 processors: the model gives them", model=models_of_5,
     ),
     Figure(
         "Figure 6", "The parts of a recovery", "stacked", "ms", "",
