@@ -60,9 +60,11 @@ def divided(a, b):
 
 def copy_rate(results):
     """Bytes a second that one processor of this machine copies, from the checkpoints of Figure 4."""
-    for size, case in results.cases("levels", r"(\d+) MB on 4 ranks, 2 nodes, blocking").items():
-        cores = len(os.sched_getaffinity(0))
-        return int(size) * modelled.MB / one("levels", case, "copy")(results) / cores
+    found = results.cases("levels", r"(\d+) MB on 4 ranks, 2 nodes, blocking")
+    if not found:
+        return None
+    [(size, case)] = found.items()
+    return int(size) * modelled.MB / one("levels", case, "copy")(results) / len(os.sched_getaffinity(0))
 
 
 def models_of_4(results):
