@@ -69,7 +69,9 @@ def test_a_program_that_comes_back_is_the_same(python, scratch):
     status, said = rehearse(work, 3, "--seed", SEED, "--compare", "log.txt", *python, 10)
     assert status == 0, said
     assert "the same after 3 kills: 2 items of 1 rank in " in said and ", 1 file" in said and f"--seed {SEED}" in said
-    assert len(re.findall(r"kill \d of 3: after [1-9]\d* checkpoint", said)) == 3, said
+    # A busy machine kills late: the job may have no checkpoint left for the last kill.
+    assert re.search(r"kill 1 of 3: after [1-9]\d* checkpoint", said), said
+    assert len(re.findall(r"kill \d of 3: after \d+ checkpoint", said)) == 3, said
     # The earlier files are unchanged, and there are no others.
     assert sorted(path.name for path in work.iterdir()) == ["log.txt", "program.py"]
     assert (work / "log.txt").read_text() == "of before\n"
