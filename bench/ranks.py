@@ -52,7 +52,7 @@ def main():
                 of_case = list(measure(o, Path(folder)))
                 print(rows.table(of_case), flush=True)
                 made += of_case
-                rows.write(o.out / "ranks.json", made)  # what ends it later leaves this
+                rows.write(o.out / "ranks.json", made)  # a later failure leaves these rows
     rows.end(o.out / "ranks.json", made)
 
 

@@ -291,9 +291,9 @@ def test_the_exit_code_is_that_of_the_program(mpi, scratch, processes, code, sta
     go = scratch / "go"
     go.touch()
     words = on(processes, [build("c", mpi), 10, 5, go, code], mpi)
-    told = run(*virtual(scratch / "space"), *words, cwd=scratch)
-    assert told[0] == status and result(told[1]), told[1]
-    assert ("exit status of the program is 3" in told[1]) == (status == 3), told[1]
+    found, output = run(*virtual(scratch / "space"), *words, cwd=scratch)
+    assert found == status and result(output), output
+    assert ("exit status of the program is 3" in output) == (status == 3), output
 
 
 def test_what_was_found_is_told_before_the_start(mpi, scratch):

@@ -31,7 +31,7 @@ pub(crate) enum Needs {
     Mpich,
     /// `libmpi_abi.so`: the ABI of the standard, MPI 5.
     Standard,
-    /// `libmpi.so.40`: Open MPI, whose ABI Mainstay has not.
+    /// `libmpi.so.40`: Open MPI. Mainstay does not have its ABI.
     OpenMpi,
 }
 

@@ -28,7 +28,7 @@ use std::{
 
 /// A rank has no more descriptors.
 const DESCRIPTORS_MAX: i32 = 1 << 16;
-/// Files that were written and closed, of which the length is kept. A rank that writes more of them keeps the latest.
+/// A rank keeps the lengths of this many files that it has written and closed: of the latest ones.
 const WRITTEN_MAX: usize = 1024;
 
 /// An open file of the host, which belongs to a rank.

@@ -105,10 +105,7 @@ impl System {
             return Err(error(libc::EINVAL));
         }
         if is_shared && !is_anonymous && protection & libc::PROT_WRITE != 0 {
-            self.refuse(
-                libc::SYS_mmap,
-                "it mapped a file to share what it writes there, which a rank in a slot cannot",
-            );
+            self.refuse(libc::SYS_mmap, "it mapped a file to share its writes, which a rank in a slot cannot");
             return Err(error(libc::ENODEV));
         }
         let range = self.place(address, page_up(bytes as usize), flags)?;
