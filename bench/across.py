@@ -3,12 +3,10 @@
 make bench NAME=across          writes bench/out/across.json; QUICK=1: within a minute
 """
 
-import argparse
-import os
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "across" / "program.py"
@@ -17,15 +15,11 @@ LIMIT_S = 300  # of one job
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "across.json")
     parser.add_argument("--part", type=int, default=8 if quick else 64, help="MiB of each rank that saves")
     parser.add_argument("--rounds", type=int, default=2 if quick else 9)
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where across.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the space goes while it runs; default: --out")
-    chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
-    return chosen
+    return parser.parse_args()
 
 
 def main():

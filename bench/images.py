@@ -5,14 +5,13 @@ make bench NAME=images          writes bench/out/images.json; QUICK=1: within a 
 make bench NAME=images NPB=DIR  also LU, BT, SP and CG of the NAS benchmarks in DIR, such as bin/lu.C.x
 """
 
-import argparse
 import os
 import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from harness import machine, rows
+from harness import arguments, machine, rows
 from images import programs, results, sides
 
 HERE = Path(__file__).resolve().parent
@@ -20,8 +19,8 @@ QUICK = {"seconds": 3, "rounds": 1, "part": 8}
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "images.json")
     parser.add_argument("--seconds", type=float, default=quick.get("seconds", 20), help="of one run, about")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 3))
     parser.add_argument(
@@ -33,10 +32,7 @@ def options():
     parser.add_argument(
         "--sides", nargs="+", default=[""], help="only stages with one of these in their name, and direct"
     )
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where images.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
     chosen.sides = sides.chosen(chosen.sides, bool(quick))
     return chosen
 

@@ -3,8 +3,6 @@
 make bench NAME=levels          writes bench/out/levels.json; QUICK=1: small, within a minute or so
 """
 
-import argparse
-import os
 import shutil
 import signal
 import sys
@@ -14,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 from levels import results, slow
 from run import clocked
 
@@ -43,8 +41,8 @@ QUICK = {"part": 32, "rounds": 2, "ranks": (4,), "nodes": (2,), "sizes": (64, 12
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "levels.json")
     parser.add_argument("--part", type=int, default=quick.get("part", 1), help="all sizes are divided by this")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
     parser.add_argument("--ranks", type=int, nargs="+", default=quick.get("ranks", (4, 8, 16)))
@@ -52,10 +50,7 @@ def options():
     parser.add_argument("--sizes", type=int, nargs="+", default=quick.get("sizes", (100, 250, 500, 1000, 2000)),
                         help="MB in all, of Figure 5")  # fmt: skip
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where levels.json goes")
-    parser.add_argument("--scratch", type=Path, help="where spaces and slow disks lie while it runs; default: --out")
     chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
     if any(ranks % nodes for ranks in chosen.ranks for nodes in chosen.nodes):
         parser.error("--ranks: as many on each of --nodes")
     return chosen

@@ -3,7 +3,6 @@
 make bench NAME=objects         writes bench/out/objects.json; QUICK=1: small, within a minute
 """
 
-import argparse
 import filecmp
 import os
 import re
@@ -16,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
@@ -37,8 +36,8 @@ QUICK |= {"side": 32, "plain_steps": 20, "rounds": 2}
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "objects.json", has_scratch=False)
     parser.add_argument("--ranks", type=int, default=quick.get("ranks", 16))
     parser.add_argument(
         "--lost", type=int, nargs="+", default=quick.get("lost", (0, 1, 2, 5, 10)), help="ranks, a run each"
@@ -54,7 +53,6 @@ def options():
     parser.add_argument(
         "--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without"
     )
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where objects.json goes")
     return parser.parse_args()
 
 

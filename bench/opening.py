@@ -3,13 +3,12 @@
 make bench NAME=opening         writes bench/out/opening.json; QUICK=1: small, within a minute
 """
 
-import argparse
 import os
 import tempfile
 import time
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 
 HERE = Path(__file__).resolve().parent
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -21,18 +20,14 @@ LIMIT_S = 600  # of one job
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "opening.json")
     parser.add_argument("--ranks", type=int, nargs="+", default=QUICK_RANKS if quick else RANKS)
     parser.add_argument("--items", type=int, nargs="+", default=QUICK_ITEMS if quick else ITEMS, help="of each rank")
     parser.add_argument("--keep", type=int, nargs="+", default=QUICK_KEEP if quick else KEEP)
     parser.add_argument("--rounds", type=int, default=2 if quick else 9)
     parser.add_argument("--only", default="", help="only series with this in their name: ranks, items, keep")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where opening.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
-    chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
-    return chosen
+    return parser.parse_args()
 
 
 def series(o):

@@ -3,7 +3,6 @@
 make bench NAME=pages           writes bench/out/pages.json and pages.svg; QUICK=1: small, within a minute
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 from pages import plots, results
 from pages.programs import PROGRAMS
 from pages.sides import CLONE, COPY, FORCED, HASHES, HUGE, LIST, PAGES, SCAN, SETTINGS, SNAPSHOT, WHOLE, sides
@@ -34,8 +33,8 @@ QUICK = {"mib": 16, "rounds": 2, "parts": (0.01,), "stretches": (4,), "revisions
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "pages.json and pages.svg")
     parser.add_argument("--mib", type=int, default=quick.get("mib", 512), help="of a rank's memory")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 9))
@@ -46,10 +45,7 @@ def options():
     parser.add_argument("--revisions", type=int, default=quick.get("revisions", 100), help="before a restart")
     parser.add_argument("--steps", type=int, default=quick.get("steps", 40), help="of the programs, in 4 intervals")
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where pages.json and pages.svg go")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
     chosen.programs_part = 8 if quick else 1
     return chosen
 

@@ -3,14 +3,12 @@
 make bench NAME=path            writes bench/out/path.json; QUICK=1: small, within a minute
 """
 
-import argparse
-import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 
 HERE = Path(__file__).resolve().parent
 MIB = 2**20
@@ -33,8 +31,8 @@ IMPORT = "import time; t = time.perf_counter(); import mainstay; print(time.perf
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "path.json")
     parser.add_argument("--part", type=int, default=QUICK_PART if quick else 1, help="all sizes are divided by this")
     parser.add_argument("--rounds", type=int, default=3 if quick else 9)
     small_ranks = QUICK_RANKS if quick else SMALL_RANKS
@@ -42,11 +40,7 @@ def options():
     parser.add_argument("--chunk-mib", type=int, default=4)
     parser.add_argument("--io-threads", type=int, default=0, help="of each rank; 0: as the library sees fit")
     parser.add_argument("--only", default="", help="only cases with this in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where path.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
-    chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
-    return chosen
+    return parser.parse_args()
 
 
 def holding(size, chunk):

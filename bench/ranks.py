@@ -3,14 +3,13 @@
 make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
 """
 
-import argparse
 import os
 import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from harness import machine, rows
+from harness import arguments, machine, rows
 from ranks import calls, losses, memory, programs, saving
 
 HERE = Path(__file__).resolve().parent
@@ -18,8 +17,8 @@ QUICK = {"rounds": 2, "batches": 20, "steps": 40, "mib": 8, "stay": 64, "back": 
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "ranks.json")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
     parser.add_argument(
         "--batches", type=int, default=quick.get("batches", 200), help="of calls and messages, in a job"
@@ -32,11 +31,7 @@ def options():
     parser.add_argument("--lost", type=int, default=1 if quick else 10)
     parser.add_argument("--work", type=int, default=40 if quick else 600, help="steps of the job that loses processes")
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where ranks.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
-    chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
-    return chosen
+    return parser.parse_args()
 
 
 def main():
@@ -57,7 +52,7 @@ def main():
                 of_case = list(measure(o, Path(folder)))
                 print(rows.table(of_case), flush=True)
                 made += of_case
-                rows.write(o.out / "ranks.json", made)  # what ends it later leaves this
+                rows.write(o.out / "ranks.json", made)  # a later failure leaves these rows
     rows.end(o.out / "ranks.json", made)
 
 

@@ -3,9 +3,7 @@
 make bench NAME=recovery        writes bench/out/recovery.json; QUICK=1: small, within a minute or so
 """
 
-import argparse
 import filecmp
-import os
 import random
 import signal
 import struct
@@ -15,7 +13,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 from recovery import results
 from run import clocked
 
@@ -39,8 +37,8 @@ QUICK = {"side": 24, "rounds": 1, "ranks": (4,), "lost": 2, "calm_seconds": 1, "
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "recovery.json", has_scratch=False)
     parser.add_argument("--side", type=int, default=quick.get("side", SIDE), help="cells of a rank along each side")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
     parser.add_argument("--ranks", type=int, nargs="+", default=quick.get("ranks", (4, 8, 16)))
@@ -54,7 +52,6 @@ def options():
     )
     parser.add_argument("--calm-rounds", type=int, default=2 if quick else 10)
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where recovery.json goes")
     return parser.parse_args()
 
 

@@ -3,18 +3,16 @@
 make bench NAME=run             writes bench/out/run.json; QUICK=1: within a minute
 """
 
-import argparse
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from harness import confidence, machine, mpi, rows
+from harness import arguments, confidence, machine, mpi, rows
 from run import clocked
 from run.sides import NONE, PROGRAMS, SIDES
 
-HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(clocked.EXAMPLES / "jacobi3d"))
 
 import dem  # noqa: E402
@@ -26,20 +24,17 @@ LIMIT_S = 600  # of one job
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "run.json")
     parser.add_argument("--seconds", type=float, default=1 if quick else 20, help="of one run, about")
     parser.add_argument("--rounds", type=int, default=2 if quick else 5, help="2 or more")
     parser.add_argument("--ranks", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--part", type=int, default=8 if quick else 1, help="all grids are divided by this")
     parser.add_argument("--only", default="", help="only cases with this in their name")
     parser.add_argument("--sides", default="", help="only sides with this in their name, and none")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where run.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
     if chosen.rounds < 2:
         parser.error("--rounds: a confidence interval needs 2 or more")
-    chosen.scratch = chosen.scratch or chosen.out
     chosen.sides = [side for side in SIDES if side == NONE or (chosen.sides in side.name and (side.quick or not quick))]
     return chosen
 

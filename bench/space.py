@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 from space import places, results
 
 import cephfs
@@ -38,8 +38,8 @@ LIMIT_S = 1800  # of one job
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "space.json", has_scratch=False)
     parser.add_argument("--processes", type=int, nargs="+", default=PROCESSES[:1] if quick else PROCESSES)
     parser.add_argument("--servers", type=int, nargs="*", default=SERVERS[:1] if quick else SERVERS, help="of metadata")
     parser.add_argument("--mounts", type=int, default=4, help="of CephFS; each is a node")
@@ -50,7 +50,6 @@ def options():
     )
     parser.add_argument("--add", action="store_true", help="to space.json; what it has is not measured again")
     parser.add_argument("--local", action=argparse.BooleanOptionalAction, default=True, help="the file system of --out")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where space.json goes")
     return parser.parse_args()
 
 

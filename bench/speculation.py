@@ -7,17 +7,15 @@ Before that, recorded programs are replayed. A run is recorded first: the record
 `mainstay oracle` prints the expected gain from it.
 """
 
-import argparse
 import glob
 import itertools
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, rows
+from harness import arguments, machine, mpi, rows
 from speculation import results
 from speculation.programs import LEARN, PROGRAMS
 
@@ -44,8 +42,8 @@ QUICK = {
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "speculation.json", has_scratch=False)
     parser.add_argument("--part", type=int, default=quick.get("part", 8), help="of MEMWRITE's memory, one in so many")
     parser.add_argument("--speed", type=float, default=quick.get("speed", 32), help="times as fast as published")
     parser.add_argument("--shorter", type=float, default=quick.get("shorter", 2),
@@ -60,7 +58,6 @@ def options():
     parser.add_argument("--traces", nargs="*", choices=RECORDED, default=quick.get("traces", tuple(RECORDED)))
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 1))
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json goes")
     chosen = parser.parse_args()
     needed = (results.INCREMENTAL, *results.PREDICTORS)
     chosen.ways = [way for way in results.WAYS if way in chosen.ways or way in needed]

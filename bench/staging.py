@@ -3,7 +3,6 @@
 make bench NAME=staging         writes bench/out/staging.json; QUICK=1: small, within a minute
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -11,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import machine, mpi, profile, rows
+from harness import arguments, machine, mpi, profile, rows
 from staging import mix, results, sides
 
 HERE = Path(__file__).resolve().parent
@@ -33,15 +32,12 @@ QUICK = {
 
 
 def options():
-    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = QUICK if arguments.QUICK else {}
+    parser = arguments.Parser(__doc__, "staging.json")
     parser.add_argument("--ranks", type=int, default=quick.get("ranks", RANKS))
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 9))
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where staging.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
     chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
     chosen.mixes = quick.get("mixes", mix.MIXES)
     chosen.thresholds = quick.get("thresholds", sides.THRESHOLDS_KIB)
     chosen.pools = quick.get("pools", sides.POOLS_MIB)

@@ -5,7 +5,6 @@
 Writes bench/out/training.json; QUICK=1: small, within a minute.
 """
 
-import argparse
 import os
 import shutil
 import sys
@@ -13,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import rows
+from harness import arguments, rows
 
 try:
     import mainstay
@@ -21,21 +20,16 @@ try:
 except ImportError as error:
     sys.exit(f"{error}: take a Python that has PyTorch, and `pip install target/python/*.whl` (made by `make python`)")
 
-HERE = Path(__file__).resolve().parent
 TENSORS = 16
 
 
 def options():
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = arguments.QUICK
+    parser = arguments.Parser(__doc__, "training.json")
     parser.add_argument("--mib", type=int, default=16 if quick else 1024, help="of weights")
     parser.add_argument("--rounds", type=int, default=2 if quick else 7)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where training.json goes")
-    parser.add_argument("--scratch", type=Path, help="where the checkpoints go while it runs; default: --out")
-    chosen = parser.parse_args()
-    chosen.scratch = chosen.scratch or chosen.out
-    return chosen
+    return parser.parse_args()
 
 
 class Training:

@@ -1,7 +1,7 @@
-"""Held lists: the tests of foreign suites that pass with ranks in slots. A list only grows.
+"""Lists of the tests in other projects' suites that pass with ranks in slots. A list only grows.
 
 A line of a list is a test's name and the numbers of ranks with which it passes: `NAME: 1 2 4`. With MAINSTAY_HELD=add in the
-environment, tests that newly pass are added to the list.
+environment, a run adds the tests that pass for the first time.
 """
 
 import os
@@ -13,8 +13,6 @@ from slots import CACHE
 from supervised import Run
 
 FOLDER = Path(__file__).resolve().parent / "ranks" / "held"
-
-
 ADDS = os.environ.get("MAINSTAY_HELD") == "add"
 
 
@@ -30,16 +28,15 @@ class Held:
         pairs = (line.rpartition(": ")[::2] for line in lines)
         return {(name, int(ranks)) for name, several in pairs for ranks in several.split()}
 
-    def meet(self, passed, concerned):
-        """Fails if a case of the list did not pass. Prints those that passed and are not in the list. `concerned`: whether
-        a case belongs to those that ran."""
-        lost = sorted(case for case in self.cases - passed if concerned(*case))
+    def check(self, passed, has_run):
+        """Fails if a case of the list has run and not passed. Prints, or adds, the cases that pass for the first time."""
+        lost = sorted(case for case in self.cases - passed if has_run(*case))
         new = passed - self.cases
         if new:
-            print(f"{self.path.name}: these pass and are not in the list:", *sorted(new), sep="\n  ")
+            print(f"{self.path.name}: these cases pass for the first time:", *sorted(new), sep="\n  ")
         if new and ADDS:
             self.add(new)
-        assert not lost, f"{self.path.name}: these do not pass any more: {lost}"
+        assert not lost, f"{self.path.name}: these cases do not pass any more: {lost}"
 
     def add(self, cases):
         several = {}

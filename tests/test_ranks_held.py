@@ -1,5 +1,5 @@
-"""Suites of others run as ranks in slots: mpi4py's tests under CPython, and MPICH's. A test that passed once passes for good:
-`tests/ranks/held` has the lists."""
+"""The test suites of mpi4py and MPICH run as ranks in slots. A test that has passed once must always pass: `tests/ranks/held`
+lists these tests."""
 
 import os
 import re
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from mpi import OPENMPI
 
 pytestmark = pytest.mark.campaign
 
-# A test that does not pass may wait for ever.
-OF_OTHERS_S = 60
+# A test outside the lists may wait for ever.
+UNLISTED_S = 60
 # A rank has one thread.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 MPICH_SUITE = "MAINSTAY_MPICH_TESTS"
@@ -29,13 +30,12 @@ PARTS_OF_MPICH = (
     *(f"f08/{part}" for part in "attr coll comm datatype ext info init io misc pt2pt subarray timer topo".split()),
     *("f90/misc", "f90/timer"),
 )
-# Tests that need more are left out.
-MEMORY_GB = 4
+MEMORY_GB = 4  # tests that need more do not run
 
 
 @pytest.fixture(scope="module")
-def of_mpi4py(tmp_path_factory):
-    """The folder with the tests of the installed mpi4py, from the package of its source."""
+def mpi4py_tests(tmp_path_factory):
+    """The folder with the tests of the installed version of mpi4py, from its source package."""
     folder = tmp_path_factory.mktemp("mpi4py")
     package = f"mpi4py=={version('mpi4py')}"
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", package]
@@ -49,18 +49,20 @@ def of_mpi4py(tmp_path_factory):
 
 def noted(results, ranks):
     """The tests that began, those that passed on all ranks, and whether all ranks came to the end."""
-    words = [(results / str(rank)).read_text().split() for rank in range(ranks) if (results / str(rank)).exists()]
-    pairs = [list(zip(of[::2], of[1::2])) for of in words]
-    passed = [
-        {name for word, name in of if word == "passes"} - {name for word, name in of if word == "fails"} for of in pairs
-    ]
-    ended = len(words) == ranks and all(of[-1:] == ["ends"] for of in words)
-    began = {name for of in pairs for word, name in of if word == "begins"}
-    return began, set.intersection(*passed) if len(words) == ranks else set(), ended
+    files = [path for path in (results / str(rank) for rank in range(ranks)) if path.exists()]
+    notes = [path.read_text().split() for path in files]
+    tests = [defaultdict(set) for _ in notes]
+    for of_rank, words in zip(tests, notes):
+        for word, name in zip(words[::2], words[1::2]):
+            of_rank[word].add(name)
+    are_all = len(notes) == ranks
+    began = set().union(*(of_rank["begins"] for of_rank in tests))
+    passed = set.intersection(*(of_rank["passes"] - of_rank["fails"] for of_rank in tests)) if are_all else set()
+    return began, passed, are_all and all(words[-1:] == ["ends"] for words in notes)
 
 
 class Module:
-    """A module of the suite, in jobs of some ranks. After a test that ends a job, the other tests run in another job."""
+    """A module of the suite, in jobs of `ranks` ranks. If a test ends its job, the remaining tests run in a new job."""
 
     def __init__(self, suite, name, ranks, scratch):
         self.suite, self.name, self.ranks, self.scratch = suite, name, ranks, scratch
@@ -74,35 +76,34 @@ class Module:
         job([OPENMPI.command("python"), *words], self.ranks, self.scratch, limit_s, **ONE_THREAD)
         return noted(results, self.ranks)
 
-    def passes(self, names):
-        """The tests that pass of those named."""
+    def listed_that_pass(self, names):
         done, passed, ended = set(), set(), not names
         while not ended:
             began, now, ended = self.job("only", names - done, LIMIT_S)
             done, passed, ended = done | began, passed | now, ended or not began
         return passed
 
-    def others_pass(self, names):
-        """The tests that pass of all but those named. One that fails may disturb the others, so those that are to be added
-        to the list run alone, too."""
+    def others_that_pass(self, names):
+        """All tests that pass, except `names`. A test may fail because of another one. So it runs again alone before the
+        list is extended."""
         done, passed, ended = set(), set(), False
         while not ended:
-            began, now, ended = self.job("without", names | done, OF_OTHERS_S)
+            began, now, ended = self.job("without", names | done, UNLISTED_S)
             done, passed, ended = done | began, passed | now, ended or not began
         for name in sorted(done - passed) if ADDS else []:
-            passed |= self.job("only", {name}, OF_OTHERS_S)[1]
+            passed |= self.job("only", {name}, UNLISTED_S)[1]
         return passed
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_mpi4py_passes_its_own_tests(of_mpi4py, scratch, ranks):
+def test_mpi4py_passes_its_own_tests(mpi4py_tests, scratch, ranks):
     held, passed = Held("mpi4py"), set()
     names = {name for name, of in held.cases if of == ranks}
-    for name in sorted(path.stem for path in of_mpi4py.glob("test_*.py")):
-        module = Module(of_mpi4py, name, ranks, scratch)
+    for name in sorted(path.stem for path in mpi4py_tests.glob("test_*.py")):
+        module = Module(mpi4py_tests, name, ranks, scratch)
         of_module = {test for test in names if test.startswith(f"{name}.")}
-        passed |= module.passes(of_module) | module.others_pass(of_module)
-    held.meet({(name, ranks) for name in passed}, lambda _, of: of == ranks)
+        passed |= module.listed_that_pass(of_module) | module.others_that_pass(of_module)
+    held.check({(name, ranks) for name in passed}, lambda _, of: of == ranks)
 
 
 def listed(folder):
@@ -121,7 +122,7 @@ def listed(folder):
 
 def program_passes(folder, test, scratch):
     program, ranks, arguments, expected = test
-    status, output = job([folder / program, *arguments], ranks, scratch, OF_OTHERS_S)
+    status, output = job([folder / program, *arguments], ranks, scratch, UNLISTED_S)
     if expected == "TestErrFatal":
         return status not in (0, None)
     return status == 0 and re.search(r"^\s*No [Ee]rrors\s*$", output, re.M) is not None
@@ -130,11 +131,11 @@ def program_passes(folder, test, scratch):
 @pytest.mark.skipif(MPICH_SUITE not in os.environ, reason=f"{MPICH_SUITE} does not name a built test/mpi of MPICH")
 @pytest.mark.parametrize("part", PARTS_OF_MPICH)
 def test_mpich_passes_its_own_tests(scratch, part):
-    """The programs of the suite are there, compiled by `mainstay mpicc` and `mainstay mpifort`."""
+    """The suite was compiled by `mainstay mpicc` and `mainstay mpifort` before."""
     folder = Path(os.environ[MPICH_SUITE], part)
     passed = {
         (" ".join([f"{part}/{test[0]}", *test[2]]), test[1])
         for test in listed(folder)
         if program_passes(folder, test, scratch)
     }
-    Held("mpich").meet(passed, lambda name, _: name.split()[0].rpartition("/")[0] == part)
+    Held("mpich").check(passed, lambda name, _: name.split()[0].rpartition("/")[0] == part)

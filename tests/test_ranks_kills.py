@@ -19,7 +19,7 @@ OTHERS = {"incremental": {"MAINSTAY_CAPTURE": "incremental"}, "snapshot": {"MAIN
           "full": {"FULL_AT": "20:60"},
           "early": {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_PREDICTOR": "infrequent", "MAINSTAY_TICK_SECONDS": "0.002"}}  # fmt: skip
 RESULT = re.compile(r"^sum .* ranks$", re.M)
-FULL = "20:1000000"  # the first checkpoint has fewer writes than 20
+FULL = "20:1000000"  # from write 20 on; the first checkpoint has fewer
 ATTEMPTS = 3  # a job that comes to its end before the event is followed by a new one
 
 
@@ -29,7 +29,7 @@ def outcome(status, output, folder, files):
     assert status == 0 and len(found) == 1, output
     written = {path.name: path.read_bytes() for path in sorted(folder.glob(files))}
     assert len(written) == RANKS, written.keys()
-    # A removed file stays removed, and has no second name, unless the space could not note that the job has ended.
+    # A removed file stays removed. Its second name goes, too, unless the end of the job could not be saved.
     assert not [*folder.glob("*.direct"), *folder.glob("first.*")]
     assert "a checkpoint failed" in output or not [*folder.glob(".*.mainstay")]
     return found, written
@@ -58,7 +58,7 @@ def kill_again_and_again(name, seed, kills, mpi, scratch, **settings):
         if note.exists():
             note.unlink()
             done += 1
-        # A job may also be killed after it has told its end.
+        # A job may succeed in spite of the kill, if it has reported its end before.
         if status == 0:
             assert outcome(status, said, scratch, files) == calm
             ended, said = ended + 1, ""
@@ -73,7 +73,7 @@ def test_killed_ranks_come_back(name, seed, mpi, scratch):
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 12))])
 def test_a_program_without_a_call_is_saved_and_comes_back(seed, scratch):
-    """A serial program was saved only at its end."""
+    """A serial program makes no call of MPI, so it was saved only at its end."""
     command, options, note = [build("silent.c", "-O2"), 60_000_000], ("--every", "20ms"), scratch / "note"
     (scratch / "calm").mkdir()
     calm = RESULT.findall(in_slots(command, 1, scratch / "calm")[1])
@@ -93,7 +93,7 @@ def test_a_program_without_a_call_is_saved_and_comes_back(seed, scratch):
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_job_goes_on_while_the_disk_is_full(processes, mpi, scratch):
-    """Of one process: all others learn that the checkpoint has failed. A kill after it finds an older revision."""
+    """The disk of one process is full, so the checkpoint fails on all. After a kill an older revision is restored."""
     source, steps, files = PROGRAMS["cpp"]
     command, options, full = [build(source), steps], ("--every", "10ms"), {"LD_PRELOAD": killer(), "KILL_RANK": 0}
     calm, whole, killed = (scratch / name for name in ("calm", "whole", "killed"))

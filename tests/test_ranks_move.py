@@ -31,7 +31,7 @@ def test_ranks_move_for_an_even_load_and_compute_the_same(strategy, mpi, scratch
 
 
 def test_ranks_of_several_processes_move_to_one_at_the_same_time(mpi, scratch):
-    """Their parts arrive in turns. They were taken for parts of one rank, and the job ended."""
+    """Parts of several ranks arrive alternately. A host took them for parts of one rank, and the job ended."""
     ranks, command = 16, [build("uneven.c"), 40]
     (scratch / "calm").mkdir()
     calm = result(in_slots(command, ranks, scratch / "calm"))

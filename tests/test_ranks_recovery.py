@@ -1,5 +1,5 @@
-"""Ranks in slots whose processes die one after another in the running job, also in a recovery. The others go on, or the
-job is started again if MPI cannot. The results and files are those of an undisturbed run."""
+"""Processes with ranks in slots die one after another in the running job, also during a recovery. The others go on. If MPI
+cannot go on, the job is started again. The results and files are those of an undisturbed run."""
 
 import random
 
@@ -10,9 +10,9 @@ from staged import pool_directory
 from test_ranks_kills import EVENTS, PROGRAMS, RANKS, outcome
 
 NODES, RESTARTS = "0011", 2
-# The events of a recovery, each with the largest number that one comes to.
+# The events of a recovery, each with its largest number in one recovery.
 IN_RECOVERY = {"turn": 2000, "write": 20, "read": 30, "map": 200}
-# Revisions in the memory of two nodes alone, or in the space alone.
+# Revisions are only in the memory of two nodes, or only in the space.
 PLACES = {"memory": {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": "0"}, "space": {}}
 
 

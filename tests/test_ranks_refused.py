@@ -23,10 +23,10 @@ OF_SYSTEM = {
     "popen": NO_PROCESS,
     "exec": "it tried to replace its program (exec), which a rank in a slot cannot",
     "segment": "it tried to share memory with another process (System V), which a rank in a slot cannot",
-    "slot": "its slot of 65536 MiB has no 17179869184 bytes left; a job of fewer ranks has larger slots",
+    "slot": "its slot of 65536 MiB has no room for 17179869184 bytes; a job of fewer ranks has larger slots",
     "mappings": "its process has too many mappings of memory; raise vm.max_map_count, or start more processes",
     "timer": "it set a timer that sends signals, which do not reach a rank in a slot",
-    "shared": "it mapped a file to share what it writes there, which a rank in a slot cannot",
+    "shared": "it mapped a file to share its writes, which a rank in a slot cannot",
 }
 OF_MPI = {
     "MPI_Win_create": "One-sided communication does not exist in slots",
@@ -47,10 +47,10 @@ def file(scratch):
     return scratch / "file"
 
 
-@pytest.mark.parametrize("what", OF_SYSTEM)
-def test_a_call_of_the_system_fails_with_a_message(what, scratch, file):
-    status, output = in_slots([program(), what, file], RANKS, scratch)
-    assert status == 0 and "works: 0" in output and f"rank 0: {OF_SYSTEM[what]}" in output, output
+@pytest.mark.parametrize("case", OF_SYSTEM)
+def test_a_call_of_the_system_fails_with_a_message(case, scratch, file):
+    status, output = in_slots([program(), case, file], RANKS, scratch)
+    assert status == 0 and "works: 0" in output and f"rank 0: {OF_SYSTEM[case]}" in output, output
     assert "level 1" in output, output  # MPI_THREAD_MULTIPLE is not given
 
 
@@ -62,11 +62,11 @@ def test_openmp_with_two_threads_ends_with_a_message(scratch):
     assert status == 0 and "works: 1" in output, output
 
 
-@pytest.mark.parametrize("what", OF_MPI)
-def test_a_function_of_mpi_ends_the_job_with_its_name(what, scratch, file):
-    status, output = in_slots([program(), what, file], RANKS, scratch)
+@pytest.mark.parametrize("case", OF_MPI)
+def test_a_function_of_mpi_ends_the_job_with_its_name(case, scratch, file):
+    status, output = in_slots([program(), case, file], RANKS, scratch)
     assert status != 0 and "works" not in output, output
-    assert f"rank 0: {what} is not supported in slots. {OF_MPI[what]}" in output, output
+    assert f"rank 0: {case} is not supported in slots. {OF_MPI[case]}" in output, output
 
 
 def test_the_start_names_the_languages_and_the_limits(scratch):
@@ -76,21 +76,21 @@ def test_the_start_names_the_languages_and_the_limits(scratch):
         return output
 
     of_c = said(program())
-    assert "built for MPICH's ABI; 2 ranks" in of_c and "compiled for OpenMP; a rank has one thread" in of_c, of_c
-    names = "it names MPI_Comm_spawn, MPI_File_read_shared, MPI_Session_init, MPI_Win_allocate and 1 more"
-    assert names in of_c, of_c
+    assert "built for MPICH's ABI; 2 ranks" in of_c and "uses OpenMP, but a rank has one thread" in of_c, of_c
+    missing = "MPI_Comm_spawn, MPI_File_read_shared, MPI_Session_init, MPI_Win_allocate and 1 more"
+    assert f"uses {missing}; these calls fail in slots" in of_c, of_c
     of_cxx = said(build("state.cpp"))
-    assert "built for MPICH's ABI, with C++; 2 ranks" in of_cxx and "it names" not in of_cxx, of_cxx
+    assert "built for MPICH's ABI, with C++; 2 ranks" in of_cxx and "uses" not in of_cxx, of_cxx
     of_fortran = said(build("state.f90"))
     assert "built for MPICH's ABI, with Fortran; 2 ranks" in of_fortran, of_fortran
 
 
-@pytest.mark.parametrize("what", OF_MPI)
-def test_a_function_of_mpi_returns_an_error_to_a_program_that_handles_it(what, scratch, file):
-    """The job ended, so a program could not try one function and take another. It reads the message once."""
-    status, output = in_slots([program(), what, file], RANKS, scratch, RETURNS=1)
+@pytest.mark.parametrize("case", OF_MPI)
+def test_a_function_of_mpi_returns_an_error_to_a_program_that_handles_it(case, scratch, file):
+    """The job ended, so a program could not try one function and then use another. The message comes once."""
+    status, output = in_slots([program(), case, file], RANKS, scratch, RETURNS=1)
     assert status == 0 and "works: 0" in output, output
-    assert output.count(f"rank 0: {what} is not supported in slots. {OF_MPI[what]}") == 1, output
+    assert output.count(f"rank 0: {case} is not supported in slots. {OF_MPI[case]}") == 1, output
 
 
 def refused(command, ranks, scratch, why):

@@ -135,7 +135,7 @@ def test_a_job_is_started_again_and_saves_by_time(mpi, scratch):
 
 
 def test_a_job_can_be_traced_and_saved_early(scratch, monkeypatch):
-    """Pages of ranks were never saved early, because their checkpoints came in pieces."""
+    """Checkpoints of ranks came in pieces, so no page was saved early."""
     monkeypatch.delenv("MAINSTAY_WHEN_BUSY")
     space, program = scratch / "space", build_in_slots("state.f90")
     words = ["--virtual", RANKS, "--every", "40ms", "--space", space, "--", program, 20000]
@@ -213,7 +213,7 @@ int main(int count, char **arguments) {
 
 
 def test_a_file_that_never_had_a_name_comes_back(scratch):
-    """Each restart was refused: the flag of such a file is also that of a directory."""
+    """Each restart was refused: such a file was opened again with the flag of a directory."""
     (scratch / "main.c").write_text(NAMELESS)
     assert compiled(["cc", "-fPIE", "-pie", "main.c", "-o", "main"], scratch) == (0, "", "")
     go, space = scratch / "go", scratch / "space"
@@ -253,9 +253,9 @@ def test_files_that_a_restart_cannot_bring_back_are_named_once(scratch):
             assert saved.returncode == 0, saved
         go.touch()
         status, output = running.end()
-    over = f"rank 0 writes over bytes of {scratch / 'own'} after a checkpoint"
-    assert status == 0 and output.count(over) == output.count("writes over") == 1, output
-    assert output.count("is not saved: a restart has it closed") == 1, output
+    remark = f"rank 0 overwrites bytes of {scratch / 'own'} after a checkpoint"
+    assert status == 0 and output.count(remark) == output.count("overwrites") == 1, output
+    assert output.count("is not saved; it is closed after a restart") == 1, output
 
 
 def test_a_job_goes_on_by_itself_without_a_killed_process(scratch):
@@ -291,9 +291,9 @@ def test_the_exit_code_is_that_of_the_program(mpi, scratch, processes, code, sta
     go = scratch / "go"
     go.touch()
     words = on(processes, [build("c", mpi), 10, 5, go, code], mpi)
-    told = run(*virtual(scratch / "space"), *words, cwd=scratch)
-    assert told[0] == status and result(told[1]), told[1]
-    assert ("exit status of the program is 3" in told[1]) == (status == 3), told[1]
+    found, output = run(*virtual(scratch / "space"), *words, cwd=scratch)
+    assert found == status and result(output), output
+    assert ("exit status of the program is 3" in output) == (status == 3), output
 
 
 def test_what_was_found_is_told_before_the_start(mpi, scratch):
@@ -350,8 +350,8 @@ def test_a_thread_is_refused_by_its_message(scratch):
 
 
 def test_mpi4py_finds_the_library_of_ranks(mpi, scratch):
-    """It looks for a library beside its interpreter first, where the MPI of the same registry lies: that one started threads."""
-    # Ranks may take turns between two writes.
+    """mpi4py first tries a library beside its interpreter. If it found another MPI there, that one started threads."""
+    # One write for the whole line: another rank may run between two writes.
     words = "from mpi4py import MPI; print(f'{MPI.Get_library_version()} {MPI.COMM_WORLD.allreduce(1)}\\n', end='')"
     status, output = run(*virtual(scratch / "space"), mpi.command("python"), "-c", words, cwd=scratch)
     assert status == 0 and output.count("Mainstay, ranks in slots, MPICH's ABI 4") == RANKS, output

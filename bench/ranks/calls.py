@@ -7,8 +7,8 @@ from .programs import MPIS
 from .turns import rounds
 
 GATE_S, MESSAGE_S, CLOCK_S = 80e-9, 0.3e-6, 100e-9
-ALONE, FOUR = 1.03, 1.12  # of the processor time natively
-SIDE = 768  # cells of a rank that computes, squared: 9 MiB in two fields
+ALONE, FOUR = 1.03, 1.12  # of the native processor time
+SIDE = 768  # cells along each side of a rank's block: two fields have 9 MiB
 
 
 def slots(folder, name, ranks, words, mpi=None, count=0):
@@ -27,7 +27,7 @@ def of(found, side):
 
 
 def allowed(case, metric, seconds, reference="allowed", most=()):
-    """A row against a number of seconds, or against the values of another row and that number."""
+    """Rows that compare a metric with `seconds`, or with `most` plus `seconds`."""
     against = [value + seconds for value in most] or [seconds]
     return [rows.floor(case, reference, against, "s"), rows.row(case, *metric, "s", reference, against, 1)]
 
@@ -78,8 +78,8 @@ def between(o, folder):
 
 
 def computing(o, folder):
-    """The processor time of a program that computes. One rank is its own neighbour, so that no process waits. Natively, one
-    rank has the four blocks of four ranks in slots: the same work, in as much memory."""
+    """The processor time of a program that computes. A single rank is its own neighbour, so no process waits. Four ranks in
+    slots are compared with one native rank of four blocks, which has the same work and as much memory."""
     one, four = [SIDE, o.steps, 1], [SIDE, o.steps, 4]
     sides = {f"slots, {ranks}": slots(folder, "neighbours", ranks, one) for ranks in (1, 4)}
     for mpi in MPIS:

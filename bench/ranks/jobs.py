@@ -21,20 +21,20 @@ def native_words(mpi, ranks, command):
 
 
 def slots_words(space, ranks, command, mpi=None, count=0, options=()):
-    """`count` processes under the launcher of `mpi`; without it, one process and no launcher."""
+    """The command of a job with `count` processes. Without `mpi` it has one process and no launcher."""
     words = [MAINSTAY, "run", "--restarts", 0, "--virtual", ranks, "--space", space, *options, "--"]
     words += mpi.mpiexec(count, command) if mpi else command
     return words, mpi.environment if mpi else lambda scratch: {**os.environ, "TMPDIR": str(scratch)}
 
 
 class Job:
-    """A running job. At the end of the `with` it is gone."""
+    """A running job. It is killed at the end of the `with`, if it still runs."""
 
     def __init__(self, words, environment, scratch, **variables):
         self.words = list(map(str, words))
         self.errors = open(Path(scratch) / "errors", "w+")
         settings = {**environment(scratch), **{name: str(value) for name, value in variables.items()}}
-        self.started = time.monotonic()
+        self.start = time.monotonic()
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True, errors="replace",
             cwd=scratch, env=settings, start_new_session=True,
@@ -51,7 +51,7 @@ class Job:
         self.errors.close()
 
     def lines(self):
-        """The lines of JSON that follow."""
+        """The next lines of JSON."""
         for line in self.process.stdout:
             # Open MPI's launcher leaves a stray byte before the next line when a process goes.
             line = line.lstrip("\0\ufffd")
@@ -67,7 +67,7 @@ class Job:
         raise SystemExit(f"{self.words[-1]} ended without a line of {side}")
 
     def rest(self):
-        """All lines up to the end, which is a good one."""
+        """All lines up to the end. Fails if the job failed."""
         found = list(self.lines())
         self.check()
         return found

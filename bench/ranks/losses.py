@@ -1,4 +1,4 @@
-"""Processes of a running job are lost, one after another: the others go on with their ranks."""
+"""A running job loses processes, one after another. The others go on with their ranks."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ from .turns import rounds
 
 TARGET = 1.2
 RANKS = 2  # for each process at the start
-UNITS = 20  # of work, of a rank in a step
+UNITS = 20  # of work in a step of a rank
 OPTIONS = ("--every", "2s", "--in-job", "--recovery", "shrink", "--balance", "refine:2s")
 
 
 class Course:
-    """How a job went: the seconds from its first step to its last, its steps with those done again, its result."""
+    """The course of a job: the seconds from its first step to its last, its steps (repeated ones count, too), its result."""
 
     def __init__(self, job, kills):
         first, job_s, lines = None, 0, 0
@@ -33,7 +33,7 @@ class Course:
 
 
 def lost(o, folder):
-    """The time that the work explains: that of the undisturbed job, for all steps that were done."""
+    """Compares the time of a disturbed job with that of an undisturbed one for as many steps."""
 
     def run(kills):
         def course(scratch):
@@ -48,7 +48,7 @@ def lost(o, folder):
     found, case = rounds(o, {"calm": run([]), "lost": run(kills)}, 1), f"{o.lost} of {o.processes} processes are lost"
     [calm], [disturbed] = found["calm"], found["lost"]
     if calm.sum != disturbed.sum:
-        raise SystemExit(f"{case}: another result than without")
+        raise SystemExit(f"{case}: the result differs from that of the undisturbed job")
     explained = [calm.seconds * disturbed.steps / calm.steps]
     yield rows.floor(case, "calm", [calm.seconds], "s")
     yield rows.floor(case, "explained", explained, "s")

@@ -19,7 +19,7 @@ def dirty(pid):
 
 
 def a_rank(o, folder):
-    """Half the ranks of a process, and all: the difference."""
+    """The difference between a process with half of the ranks and one with all of them."""
 
     def run(ranks):
         def measure(scratch):

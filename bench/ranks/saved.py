@@ -1,4 +1,4 @@
-"""Jobs of the program `tables`: saved, killed and brought back, by hand and in slots."""
+"""Jobs of the program `tables`, which are saved, killed and restored, by hand and in slots."""
 
 import json
 import mmap
@@ -17,7 +17,7 @@ BLOCK = 1 << 22
 
 
 class Tables:
-    """A job of `tables` on `ranks` ranks, each with `mib` MiB, of which `part` changes in a step."""
+    """A job of `tables` on `ranks` ranks. Each has `mib` MiB, and changes `part` of it in a step."""
 
     def __init__(self, folder, scratch, side, ranks, mib, part, steps, count=None, **settings):
         self.scratch, self.space = Path(scratch), Path(scratch) / "space"
@@ -37,7 +37,7 @@ class Tables:
         (self.scratch / str(step)).touch()
 
     def saved(self):
-        """Runs the job to its end; the figures of the checkpoint after each step."""
+        """Runs the job to its end. Returns the figures of the checkpoint after each step."""
         pauses = []
         with self.start() as job:
             for step in range(self.steps):
@@ -50,7 +50,7 @@ class Tables:
         return [{**noted(self.space, 1 + step), "pause": pause} for step, pause in enumerate(pauses)]
 
     def saved_and_killed(self):
-        """Leaves a revision of a job that holds."""
+        """Saves the job while it holds, and kills it."""
         with self.start() as job:
             job.until("hold")
             command([MAINSTAY, "checkpoint", self.space])
@@ -59,14 +59,14 @@ class Tables:
             job.process.wait(LIMIT_S)
 
     def back(self):
-        """Starts it again, and lets it end. Seconds until the program goes on, and those of mainstay_restore by hand."""
+        """Starts the job again, and lets it end. Returns the seconds until the program goes on."""
         for step in range(self.steps):
             self.let_go_on(step)
         with self.start() as job:
             job.until("went_on")
-            started = time.monotonic() - job.started
+            seconds = time.monotonic() - job.start
             job.rest()
-        return started
+        return seconds
 
 
 def command(words):
@@ -78,33 +78,33 @@ def command(words):
 
 def noted(space, revision):
     """The notes of the space about a revision."""
-    told = json.loads(command([MAINSTAY, "show", "--json", space, "--revision", revision]))["revision"]
-    written = sum(shard["phases"]["written_bytes"] for shard in told["shard_list"])
-    return {"perceived": 1e-9 * told["perceived_ns"], "durable": 1e-9 * told["durable_ns"], "bytes": written}
+    found = json.loads(command([MAINSTAY, "show", "--json", space, "--revision", revision]))["revision"]
+    written = sum(shard["phases"]["written_bytes"] for shard in found["shard_list"])
+    return {"perceived": 1e-9 * found["perceived_ns"], "durable": 1e-9 * found["durable_ns"], "bytes": written}
 
 
 def verify_s(space):
-    started = time.monotonic()
+    start = time.monotonic()
     command([MAINSTAY, "verify", space])
-    return time.monotonic() - started
+    return time.monotonic() - start
 
 
 def copy_s(space, size, is_touched):
-    """Copies bytes of the space from the cache of pages into memory that was touched before, or was not."""
+    """Copies bytes of the space from the page cache into memory. `is_touched`: the memory was touched before."""
     [file] = space.glob("layout-*")
     with (
         open(file, "rb", buffering=0) as source,
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as made,
     ):
         while source.read(BLOCK):
-            pass  # from here on its pages are in the cache
+            pass  # brings its pages into the cache
         source.seek(0)
         into, at = memoryview(made), 0
         for page in range(0, size if is_touched else 0, mmap.PAGESIZE):
             into[page] = 1
-        started = time.monotonic()
+        start = time.monotonic()
         while at < size and (got := source.readinto(into[at : at + BLOCK])):
             at += got
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - start
         into.release()
         return seconds

@@ -11,7 +11,7 @@ CHANGED = 0.1  # of the tables, between two incremental checkpoints
 STAYED = 0.99
 PERCEIVED, SECOND, RESTART = 1.1, 0.02, 2
 CHECKPOINTS = 3  # of a job; the first makes the files
-SMALL_MIB = 0.25  # of a rank whose restart is a start of its process and nothing more
+SMALL_MIB = 0.25  # of a rank that has little to restore
 RANKS = 2
 
 
@@ -41,7 +41,7 @@ def incremental(o, folder):
 
 
 def staying(o, folder):
-    """The second revision of a program with large tables that stay."""
+    """The second revision of a program with large tables that hardly change."""
 
     def run(scratch):
         tables = Tables(folder, scratch, "slots", 1, o.stay, 1 - STAYED, 2, count=0, MAINSTAY_CAPTURE="incremental")
@@ -54,7 +54,7 @@ def staying(o, folder):
 
 
 def restart(o, folder):
-    """A restart of ranks with much memory, less that of ranks with little. The same for a verification of their spaces."""
+    """The time of a restart of ranks with much memory, minus that of ranks with little. The same for `mainstay verify`."""
     case = f"restart of {RANKS} x {o.back} MiB"
 
     def run(scratch):

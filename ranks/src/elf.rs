@@ -31,7 +31,7 @@ pub(crate) enum Needs {
     Mpich,
     /// `libmpi_abi.so`: the ABI of the standard, MPI 5.
     Standard,
-    /// `libmpi.so.40`: Open MPI, whose ABI Mainstay has not.
+    /// `libmpi.so.40`: Open MPI. Mainstay does not have its ABI.
     OpenMpi,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Executable {
     pub headers: (usize, usize),
     pub interpreter: Option<Vec<u8>>,
     pub needs: Needs,
-    /// The libraries that it names.
+    /// The names of the libraries that it is linked to.
     pub libraries: Vec<String>,
     /// A DT_RPATH finds libraries before LD_LIBRARY_PATH does.
     pub has_rpath: bool,
@@ -69,12 +69,20 @@ pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
     None
 }
 
-/// The names in the table of dynamic symbols: of those that the file takes from others, or of those that it has.
-/// A damaged table has none.
-pub(crate) fn dynamic_symbols(file: &File, is_taken: bool) -> Vec<String> {
+/// The names of the symbols that the file takes from libraries. A damaged table has none.
+pub(crate) fn imports(file: &File) -> Vec<String> {
+    dynamic_symbols(file, true)
+}
+
+/// The names of the symbols that the file gives to others. A damaged table has none.
+pub(crate) fn exports(file: &File) -> Vec<String> {
+    dynamic_symbols(file, false)
+}
+
+fn dynamic_symbols(file: &File, are_undefined: bool) -> Vec<String> {
     let cache = ReadCache::new(file);
     let Ok(parsed) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
-    let symbols = parsed.dynamic_symbols().filter(|symbol| symbol.is_undefined() == is_taken);
+    let symbols = parsed.dynamic_symbols().filter(|symbol| symbol.is_undefined() == are_undefined);
     symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
 }
 

@@ -15,8 +15,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// A failed system call on behalf of the host.
-    pub(crate) fn system(what: impl fmt::Display, error: std::io::Error) -> Error {
-        Error::Refused(format!("{what}: {error}"))
+    pub(crate) fn system(subject: impl fmt::Display, error: std::io::Error) -> Error {
+        Error::Refused(format!("{subject}: {error}"))
     }
 }
 

@@ -69,9 +69,9 @@ struct Page {
     clock_gettime: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int,
 }
 
-/// The page of code behind that of the gate. An interrupted rank goes on at its begin.
+/// The page after the gate holds code. An interrupted rank resumes at its start.
 pub(crate) const RESUME: usize = ADDRESS + PAGE;
-/// Where a rank calls the host. A jump from here has the host's address, which differs between processes.
+/// A rank calls the host at this address. A jump leads from here to the host, which lies elsewhere in each process.
 const CALL: usize = RESUME + 0x100;
 
 /// Fills in the gate of this process.

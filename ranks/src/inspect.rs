@@ -3,7 +3,7 @@
 use crate::{
     Error, Result,
     address::Slots,
-    elf::{Needs, dynamic_symbols},
+    elf::{Needs, exports, imports},
     slot::{Library, Program},
     x86_64,
 };
@@ -26,23 +26,23 @@ pub struct Inspected {
     pub abi: Abi,
     /// The run-times of languages that it was linked to, such as "C++".
     pub run_times: Vec<&'static str>,
-    /// The functions that it names and that slots do not have. A rank that calls one ends the job.
-    pub refused: Vec<String>,
-    /// It was compiled for OpenMP, whose threads are refused but for the first.
+    /// The functions of MPI that it uses and that slots do not have.
+    pub missing: Vec<String>,
+    /// It is linked to OpenMP. A rank has only one thread.
     pub has_open_mp: bool,
     /// The addresses of each rank, in bytes.
     pub slot_bytes: u64,
 }
 
-/// A run-time, and the beginning of its library's name.
+/// The beginning of the name of a run-time library, and its language.
 const RUN_TIMES: [(&str, &str); 4] =
     [("libstdc++.so", "C++"), ("libc++.so", "C++"), ("libgfortran.so", "Fortran"), ("libpython", "Python")];
 const OPEN_MP: [&str; 3] = ["libgomp.so", "libiomp5.so", "libomp.so"];
-/// The library of MPI exports this before the name of each function that it refuses.
-const REFUSED: &str = "mainstay_refused_";
+/// The MPI library exports a symbol with this prefix for each function that it does not have.
+const MISSING: &str = "mainstay_refused_";
 
-/// Looks at the program `arguments[0]`. `library`: the folder of the MPI library for ranks. Refuses one that cannot run in slots, a number of ranks that has no slots, and
-/// a machine that cannot run any.
+/// Looks at the program `arguments[0]`. Refuses a program that cannot run in slots, a number of ranks that has no slots,
+/// and a machine that cannot run any. `library`: the folder of the MPI library for ranks.
 pub fn inspect(arguments: &[OsString], ranks: usize, library: &Path) -> Result<Inspected> {
     if let Some(why) = x86_64::unsupported() {
         return Err(Error::Refused(format!("ranks in slots cannot run on this machine: {why}")));
@@ -59,21 +59,21 @@ pub fn inspect(arguments: &[OsString], ranks: usize, library: &Path) -> Result<I
     Ok(Inspected {
         abi,
         run_times: RUN_TIMES.iter().filter(|(name, _)| is_linked_to(name)).map(|(_, language)| *language).collect(),
-        refused: refused(&program.file, &Library::in_folder(library).mpich.join("libmpi.so.12")),
+        missing: missing(&program.file, &Library::in_folder(library).mpich.join("libmpi.so.12")),
         has_open_mp: OPEN_MP.iter().any(|name| is_linked_to(name)),
         slot_bytes: slots.bytes as u64,
     })
 }
 
-/// The functions that the program names and the library refuses, in C or in Fortran.
-fn refused(program: &File, library: &Path) -> Vec<String> {
+/// The functions that the program calls, in C or in Fortran, and that the library does not have.
+fn missing(program: &File, library: &Path) -> Vec<String> {
     let Ok(library) = File::open(library) else { return Vec::new() };
-    let all = dynamic_symbols(&library, false);
-    let plain = |name: &str| name.trim_start_matches("PMPI_").trim_start_matches("MPI_").to_owned();
-    let taken: BTreeSet<String> = dynamic_symbols(program, true).iter().map(|name| plain(name)).collect();
-    let fortran = |name: &str| format!("mpi_{}_", name.to_lowercase());
-    let names = all.iter().filter_map(|name| name.strip_prefix(REFUSED));
-    let named = names.filter(|name| taken.contains(*name) || taken.contains(&fortran(name)));
-    let named: BTreeSet<String> = named.map(|name| format!("MPI_{name}")).collect();
-    named.into_iter().collect()
+    let in_c = |name: &str| name.trim_start_matches("PMPI_").trim_start_matches("MPI_").to_owned();
+    let in_fortran = |name: &str| format!("mpi_{}_", name.to_lowercase());
+    let used: BTreeSet<String> = imports(program).iter().map(|name| in_c(name)).collect();
+    let exported = exports(&library);
+    let missing = exported.iter().filter_map(|name| name.strip_prefix(MISSING));
+    let missing = missing.filter(|name| used.contains(*name) || used.contains(&in_fortran(name)));
+    let sorted: BTreeSet<String> = missing.map(|name| format!("MPI_{name}")).collect();
+    sorted.into_iter().collect()
 }

@@ -6,8 +6,8 @@
 //! `system` (a rank's system calls), `message` (between ranks), `host` (runs ranks in turn), `save` (a checkpoint, and
 //! bringing back). The rank's MPI library is C, in `capi/ranks`; it reaches the host through one page, the gate.
 //!
-//! Invariants: a rank that does not run is inside a call of the gate, its own or one after an interrupt. No frame of the
-//! host lies on its stack, and no state of the host's MPI belongs to it.
+//! Invariants: a rank that does not run is inside a call of the gate: its own, or the call after an interrupt. No frame of
+//! the host lies on its stack, and no state of the host's MPI belongs to it.
 
 mod address;
 mod elf;

@@ -5,7 +5,7 @@ use crate::{
     address::Slot,
     memory,
     message::Mailbox,
-    slot::{self, Program, Started},
+    slot::{self, Contents, Program, Started},
     system::{SavedSystem, System},
 };
 use serde::{Deserialize, Serialize};
@@ -67,8 +67,8 @@ impl Rank {
     pub fn new(slot: Slot, number: u32, program: &Program, node: Node, with_libraries: bool) -> Result<Rank> {
         let mut system = System::new(slot, number as usize)?;
         system.with_libraries = with_libraries;
-        let Started { stack, ahead_at } =
-            slot::start(slot, program, with_libraries, &mut system.areas, &mut system.mapped)?;
+        let contents = Contents { slot, areas: &mut system.areas, mapped: &mut system.mapped, with_libraries };
+        let Started { stack, ahead_at } = slot::start(contents, program)?;
         system.clocks.ahead_at = ahead_at;
         Ok(Rank {
             number,

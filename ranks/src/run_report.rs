@@ -1,5 +1,5 @@
-//! Tells `mainstay run` how the job has ended. Its launcher may say otherwise: it counts processes that were killed, also
-//! if the job went on without them.
+//! Reports the end of the job to `mainstay run`. The exit status of the launcher is not enough: a killed process makes it
+//! an error, even if the job went on without that process.
 
 use std::{
     env,
@@ -12,17 +12,17 @@ use std::{
 const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
 const MEMORY_FILE: &[u8] = b"/memfd:mainstay-run-report";
 
-/// The job was refused. Another start would be refused in the same way.
+/// Reports that the job was refused. Another start would be refused in the same way.
 pub(crate) fn refused() {
-    tell("refused");
+    report("refused");
 }
 
-/// All ranks have ended. The exit code is that of the program.
+/// Reports that all ranks have ended, and the exit code of the program.
 pub(crate) fn ended(code: i32) {
-    tell(&format!("ended {code}"));
+    report(&format!("ended {code}"));
 }
 
-fn tell(word: &str) {
+fn report(word: &str) {
     let Some(path) = env::var_os(VARIABLE) else { return };
     let Ok(mut file) = OpenOptions::new().append(true).open(path) else { return };
     // On another machine than that of `mainstay run`, the path may lead to any file of any process.

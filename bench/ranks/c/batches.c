@@ -10,9 +10,9 @@ static int by_size(const void *one, const void *other) {
 }
 
 static double batch(int times, void (*work)(void *), void *context) {
-  double started = MPI_Wtime();
+  double start = MPI_Wtime();
   for (int i = 0; i < times; i++) work(context);
-  return (MPI_Wtime() - started) / times;
+  return (MPI_Wtime() - start) / times;
 }
 
 void print_batches(const char *side, int batches, int times, void (*work)(void *), void *context) {

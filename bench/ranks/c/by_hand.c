@@ -1,4 +1,4 @@
-/* The space is named by BENCH_SPACE. Prints the time of a restore. */
+/* `tables` with calls of Mainstay, in the space BENCH_SPACE. Prints the time of a restore. */
 #include "tables.h"
 
 #include <mainstay_mpi.h>
@@ -15,17 +15,17 @@ static void must(mainstay_status status, const char *doing) {
 
 int tables_begin(double *tables, size_t bytes, int *step) {
   mainstay_restored restored;
-  double begun;
+  double start;
   int rank;
   step_of = step;
   must(mainstay_open_mpi(MPI_COMM_WORLD, getenv("BENCH_SPACE"), NULL, &session), "open the space");
   must(mainstay_protect(session, "step", step, sizeof *step), "protect the step");
   must(mainstay_protect(session, "tables", tables, bytes), "protect the tables");
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  begun = MPI_Wtime();
+  start = MPI_Wtime();
   must(mainstay_restore(session, &restored), "restore");
   if (!restored.revision) return 0;
-  if (rank == 0) printf("{\"side\": \"restored\", \"seconds\": %.9f}\n", MPI_Wtime() - begun), fflush(stdout);
+  if (rank == 0) printf("{\"side\": \"restored\", \"seconds\": %.9f}\n", MPI_Wtime() - start), fflush(stdout);
   return 1;
 }
 
@@ -35,7 +35,7 @@ void tables_pause(void) {
   if (due) must(mainstay_checkpoint(session, NULL), "save");
 }
 
-/* Ranks in slots save the end of the job, too. */
+/* Saves the end, as ranks in slots do. */
 void tables_end(void) {
   must(mainstay_checkpoint(session, NULL), "save the end");
   must(mainstay_close(session), "close");

@@ -1,4 +1,4 @@
-/* The time of one call through the gate and back. Only this program of the benchmark knows the gate.
+/* The time of one call through the gate and back.
  *
  *     gate BATCHES */
 #include <mpi.h>
@@ -7,7 +7,7 @@
 #include "batches.h"
 #include "gate.h"
 
-/* The host only notes this call. */
+/* The host does nothing in this call, except to note it. */
 static void leave(void *unused) {
   (void)unused;
   mainstay_gate(MAINSTAY_GATE_LEAVE, NULL);

@@ -13,7 +13,7 @@ enum { SMALL = 8, LARGE = 256 << 10, TAG = 3 };
 
 struct ping {
   char *out, *in;
-  char *others_out, *others_in; /* in place of the other rank's, for the copies */
+  char *others_out, *others_in; /* stand for the other rank's in the copies */
   int bytes, rank;
 };
 

@@ -15,7 +15,7 @@ static double cpu(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* `side` rows of `side` cells, below and above them a row of the neighbours. */
+/* There are `side` rows of `side` cells, between two rows of the neighbours. */
 static void step(const double *from, double *to, int side) {
   for (int y = 1; y <= side; y++)
     for (int x = 1; x < side - 1; x++) {
@@ -39,7 +39,7 @@ struct block {
   double *cells, *next;
 };
 
-static struct block made(int side, int rank) {
+static struct block new_block(int side, int rank) {
   struct block block;
   size_t cells = (size_t)(side + 2) * (size_t)side;
   block.cells = calloc(cells, sizeof *block.cells), block.next = calloc(cells, sizeof *block.next);
@@ -57,7 +57,7 @@ static void go_on(struct block *block, int side, int rank, int ranks) {
 
 int main(int count, char **arguments) {
   int rank, ranks, side, steps, blocks;
-  double begun, sum = 0, mine = 0;
+  double start, sum = 0, mine = 0;
   struct block *all;
   MPI_Init(&count, &arguments);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -66,16 +66,16 @@ int main(int count, char **arguments) {
   side = atoi(arguments[1]), steps = atoi(arguments[2]), blocks = atoi(arguments[3]);
   all = calloc((size_t)blocks, sizeof *all);
   if (!all) return 2;
-  for (int i = 0; i < blocks; i++) all[i] = made(side, rank);
+  for (int i = 0; i < blocks; i++) all[i] = new_block(side, rank);
   MPI_Barrier(MPI_COMM_WORLD);
-  begun = cpu();
+  start = cpu();
   for (int i = 0; i < steps; i++) {
     for (int at = 0; at < blocks; at++) go_on(&all[at], side, rank, ranks);
     mine = all[0].cells[(size_t)side * (size_t)(side / 2)];
     if (i % 10 == 9) MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  mine = cpu() - begun;
+  mine = cpu() - start;
   MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0) printf("{\"side\": \"cpu\", \"seconds\": %.6f}\n", sum / ranks), fflush(stdout);
   MPI_Finalize();

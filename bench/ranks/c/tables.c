@@ -1,9 +1,9 @@
-/* A program with large tables, of which each step changes a part. After each step it holds until it may go on.
+/* A program with large tables. Each step changes a part of them. After each step the program holds until it may go on.
  *
  *     tables MIB PART STEPS FOLDER
  *
- * PART of the tables changes in a step, from 0 to 1. The program prints a line when it holds. It goes on from step 3
- * when the file FOLDER/3 is there. */
+ * PART is from 0 to 1. The program prints a line when it holds. It goes on from step 3 when the file FOLDER/3 exists.
+ */
 #include "tables.h"
 
 #include <mpi.h>
@@ -16,7 +16,7 @@ static void change(double *tables, size_t cells, double part, int step) {
   for (size_t i = 0; i < changed; i++) tables[((size_t)step * changed + i) % cells] += 1e-3 * (double)(i % 1000) + step;
 }
 
-/* A message to itself: a rank alone makes no other call that needs its host. */
+/* Sends a message to itself: a single rank makes no other call that needs its host. */
 static void look(int *goes_on, int rank) {
   MPI_Request request;
   int arrived;
@@ -26,7 +26,7 @@ static void look(int *goes_on, int rank) {
   MPI_Bcast(goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
 }
 
-/* Returns the longest time between two looks: that of a checkpoint, if there was one. */
+/* Returns the longest time between two looks. If there was a checkpoint, this is its time. */
 static double hold(const char *folder, int rank, int step) {
   char file[4096];
   int goes_on = 0;

@@ -1,4 +1,4 @@
-/* How the program `tables` lets itself be saved: not at all (unchanged.c), or by hand (by_hand.c). */
+/* The calls by which the program `tables` saves its state: none (unchanged.c), or calls of Mainstay (by_hand.c). */
 #ifndef TABLES_H
 #define TABLES_H
 
@@ -6,7 +6,7 @@
 
 /* Called before the tables are filled. Returns 1 if they were brought back. */
 int tables_begin(double *tables, size_t bytes, int *step);
-/* Called again and again while the program holds. */
+/* Called repeatedly while the program holds. */
 void tables_pause(void);
 void tables_end(void);
 

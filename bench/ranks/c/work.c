@@ -1,5 +1,4 @@
-/* A program of steps with even work, as many units for each rank, and an all-reduce after each. Rank 0 prints each
- * step.
+/* A program of even work: in each step every rank does UNITS units, then all do an all-reduce. Rank 0 prints each step.
  *
  *     work STEPS UNITS */
 #include <mpi.h>

@@ -136,7 +136,7 @@ static struct comm *without_comm(void) {
   return world;
 }
 
-static void refuse(const char *function, const char *advice) {
+static void end_unsupported(const char *function, const char *advice) {
   char message[512];
   fflush(NULL);
   snprintf(message, sizeof message, "%s is not supported in slots. %s", function, advice);
@@ -144,11 +144,11 @@ static void refuse(const char *function, const char *advice) {
   abort();
 }
 
-int refused(struct comm *comm, const char *function, const char *advice, bool *said) {
+int raise_unsupported(struct comm *comm, const char *function, const char *advice, bool *is_reported) {
   const struct comm *of = comm ? comm : without_comm();
-  if (!of || (of->errhandler != errors_return && !of->errhandler->on_comm)) refuse(function, advice);
-  if (!*said) {
-    *said = true;
+  if (!of || (of->errhandler != errors_return && !of->errhandler->on_comm)) end_unsupported(function, advice);
+  if (!*is_reported) {
+    *is_reported = true;
     fprintf(stderr, "mainstay: rank %d: %s is not supported in slots. %s\n", rank_info.rank, function, advice);
   }
   return raise_error(comm, MPI_ERR_UNSUPPORTED_OPERATION, function);
@@ -198,7 +198,8 @@ static int add(int class) {
   return last_used_code;
 }
 
-/* Removes a class or a code without a text, and not a class that has codes; the last numbers become free again. */
+/* Removes a class or a code. Refuses one that has a text, and a class that has codes. The last numbers become free
+ * again. */
 static int take_back(int code, bool is_class) {
   struct added *one;
   if (code <= MPI_ERR_LASTCODE || code > MPI_ERR_LASTCODE + added_count) return MPI_ERR_ARG;

@@ -315,9 +315,9 @@ const char *info_value(const struct info *info, const char *key);
 /* Calls the error handler of the communicator (NULL: that of MPI_COMM_SELF) and returns the error. */
 int raise_error(struct comm *comm, int error, const char *function);
 #define fail(comm, error) raise_error((comm), (error), &__func__[1])
-/* Says that `function` is not supported, and `advice`. Ends the job if the error handler is MPI_ERRORS_ARE_FATAL, else
- * returns MPI_ERR_UNSUPPORTED_OPERATION; the message then comes once for each `said`. */
-int refused(struct comm *comm, const char *function, const char *advice, bool *said);
+/* Prints that `function` is not supported, and `advice`. Ends the job if the error handler is MPI_ERRORS_ARE_FATAL.
+ * Else returns MPI_ERR_UNSUPPORTED_OPERATION, and sets `is_reported`: a later call then prints nothing. */
+int raise_unsupported(struct comm *comm, const char *function, const char *advice, bool *is_reported);
 /* Ends the job with a text, as from printf, about a fault of the program or of this library. */
 void end_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Drops a hold of an error handler. */

@@ -1,5 +1,5 @@
 /* The functions of MPI that ranks in slots do not have. A program that names them runs until it calls one. The library
- * also exports a mainstay_refused_NAME for each, by which `mainstay run` knows them before the start.
+ * also exports a mainstay_refused_NAME for each. `mainstay run` looks for these names before the start.
  * Licence: MIT OR Apache-2.0. */
 #include "internal.h"
 
@@ -27,8 +27,8 @@ static const char *advice(const char *name) {
 #define MAINSTAY_MPI(type, name, arguments)                                                                            \
   extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)));                               \
   type PMPI_##name arguments {                                                                                         \
-    static bool said;                                                                                                  \
-    return refused(NULL, "MPI_" #name, advice(#name), &said);                                                          \
+    static bool is_reported;                                                                                           \
+    return raise_unsupported(NULL, "MPI_" #name, advice(#name), &is_reported);                                         \
   }                                                                                                                    \
   const char mainstay_refused_##name __attribute__((visibility("default"))) = 1
 #include "../include/functions/refused.h"

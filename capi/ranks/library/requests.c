@@ -32,7 +32,7 @@ struct request *request_collective(struct comm *comm, const struct work *work, b
   return request;
 }
 
-/* Returns the error of a general request's own function. */
+/* Returns the error of a general request's free function. */
 static int free_request(struct request *request) {
   int error = MPI_SUCCESS;
   if (request->kind == REQUEST_COLLECTIVE) {
@@ -227,14 +227,15 @@ MPI(Request_free)(MPI_Request *request) {
 }
 
 MPI(Cancel)(MPI_Request *request) {
-  static bool said;
+  static bool is_reported;
   struct request *of = request_of(*request);
   if (!of) return fail(NULL, MPI_ERR_REQUEST);
   if (of->kind == REQUEST_GENERAL) return fail(NULL, general_cancel(of));
   if (!of->active || request_done(of)) return MPI_SUCCESS;
   if (of->kind == REQUEST_SEND)
-    return refused(of->comm, "MPI_Cancel of a send",
-                   "A message that was sent cannot be taken back; let the receiver receive it.", &said);
+    return raise_unsupported(of->comm, "MPI_Cancel of a send",
+                             "A message that was sent cannot be taken back; let the receiver receive it.",
+                             &is_reported);
   if (of->kind != REQUEST_RECEIVE) return fail(of->comm, MPI_ERR_REQUEST);
   if (mainstay_gate(MAINSTAY_GATE_WITHDRAW, &of->message) == 1) {
     of->message.done = 1;

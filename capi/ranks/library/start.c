@@ -175,7 +175,7 @@ MPI(Abi_get_info)(MPI_Info *info) {
   return PMPI_Info_set(*info, "mpi_offset_size", "8");
 }
 
-/* Of gfortran, without options that widen its types. */
+/* The types of gfortran, without options that widen them. */
 MPI(Abi_get_fortran_info)(MPI_Info *info) {
   static const char *const pairs[][2] = {
       {"mpi_logical_size", "4"}, {"mpi_integer_size", "4"}, {"mpi_real_size", "4"}, {"mpi_double_precision_size", "8"}};

@@ -51,8 +51,8 @@ static MPI_Count elements_of(const struct datatype *type) {
   return found;
 }
 
-/* How much of `copies` elements of a type fits into `*left`, in whole basic elements. `*left` is a number of bytes, or
- * of basic elements; what fits is taken off it, and returned as the other number. */
+/* The part of `copies` elements of a type that fits into `*left`, in whole basic elements. `*left` counts bytes, or
+ * else basic elements. The part is subtracted from it, and returned as the other of these numbers. */
 static MPI_Count fitting(const struct datatype *type, MPI_Count copies, bool in_bytes, MPI_Count *left) {
   MPI_Count elements = elements_of(type), bytes = type->size, found;
   MPI_Count each = in_bytes ? bytes : elements, other = in_bytes ? elements : bytes;

@@ -21,9 +21,9 @@ pub fn host_ranks(wanted: &arguments::HostRanks) -> Result<ExitCode, Failure> {
     };
     let code = match run(&mut session, Box::new(Alone), &options) {
         Ok(Ended::Whole(code)) => {
-            // The program has ended, whether or not the space says so. Without that, the next start goes on from the last revision.
+            // The program has ended even if the space is not closed. The next start then goes on from the last revision.
             if let Err(error) = session.close() {
-                say(&format!("closing the space: {error}"));
+                say(&format!("the space is not closed: {error}"));
             }
             code
         }

@@ -66,13 +66,25 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
     Ok(Hosted { command: words, found })
 }
 
-/// At most this many functions are named.
+/// A message names at most this many functions.
 const NAMED_MAX: usize = 4;
 
 impl Found {
     /// Prints them.
     pub fn tell(&self) {
-        let Inspected { abi, run_times, refused, has_open_mp, slot_bytes } = &self.inspected;
+        let program = printable_path(Path::new(&self.program));
+        say(&format!("{program}: {}", self.description()));
+        let missing = &self.inspected.missing;
+        if !missing.is_empty() {
+            say(&format!("{program} uses {}; these calls fail in slots", list(missing)));
+        }
+        if self.inspected.has_open_mp {
+            say(&format!("{program} uses OpenMP, but a rank has one thread; set OMP_NUM_THREADS=1"));
+        }
+    }
+
+    fn description(&self) -> String {
+        let Inspected { abi, run_times, slot_bytes, .. } = &self.inspected;
         let abi = match abi {
             Abi::Mpich => "built for MPICH's ABI",
             Abi::Standard => "built for the standard ABI of MPI 5",
@@ -81,16 +93,13 @@ impl Found {
         let languages =
             if run_times.is_empty() { String::new() } else { format!(", with {}", run_times.join(" and ")) };
         let ranks = self.ranks.map_or("a rank for each process".to_owned(), |ranks| count(ranks.into(), "rank"));
-        let (program, room) = (printable_path(Path::new(&self.program)), text::bytes(*slot_bytes));
-        say(&format!("{program}: {abi}{languages}; {ranks} in slots of {room}"));
-        if !refused.is_empty() {
-            let more = refused.len().saturating_sub(NAMED_MAX);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names = refused[..refused.len().min(NAMED_MAX)].join(", ");
-            say(&format!("{program}: it names {names}{more}, not possible in slots; such a call fails"));
-        }
-        if *has_open_mp {
-            say(&format!("{program}: it was compiled for OpenMP; a rank has one thread (OMP_NUM_THREADS=1)"));
-        }
+        format!("{abi}{languages}; {ranks} in slots of {}", text::bytes(*slot_bytes))
     }
+}
+
+/// The first of the names, and the number of the others.
+fn list(names: &[String]) -> String {
+    let (first, others) = names.split_at(names.len().min(NAMED_MAX));
+    let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    format!("{}{others}", first.join(", "))
 }

@@ -200,7 +200,7 @@ fn start_until_done(
         if told.refused {
             return Ok(Exit::Usage as u8);
         }
-        // Another machine tells nothing: then all have ended if they have closed the space.
+        // Ranks on another machine report nothing. They have ended if they have closed the space.
         let has_closed = wanted.virtual_ranks.is_some() && told.is_known() && told.left_open().is_none();
         let by_launcher = Some(code).filter(|code| *code != 0 && has_closed && !(in_job && outcome.went_on()));
         if let Some(code) = told.ended.or(by_launcher) {

@@ -39,7 +39,7 @@ pub struct Reported {
     pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
     /// The ranks of the job cannot run in slots.
     pub refused: bool,
-    /// All ranks in slots have ended: the exit code of their program.
+    /// The exit code of a program whose ranks in slots have all ended.
     pub ended: Option<u8>,
     /// For each space, the revision of a rehearsed job's end.
     pub ends: BTreeMap<PathBuf, u64>,

@@ -25,7 +25,7 @@ use std::{
 /// How often process 0 asks whether a checkpoint is due, and every process looks for failed ones.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
-/// After a failed checkpoint, none is due for this long.
+/// The pause after a failed checkpoint, before the next one.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// The words that hosts tell each other.
@@ -52,15 +52,15 @@ pub(super) struct Job<'a> {
     wanted: usize,
     with_libraries: bool,
     trap: Trap,
-    asked: Instant,
+    asked_at: Instant,
     is_due: bool,
-    /// When the last checkpoint failed.
-    failed: Option<Instant>,
+    /// The time of the last checkpoint, if it failed.
+    failed_at: Option<Instant>,
     balance: Option<Balance>,
-    pub(super) balanced: Instant,
+    pub(super) balanced_at: Instant,
     /// No rank runs in this process any more, because its node is about to fail.
     pub(super) is_given_up: bool,
-    /// The ranks that move here, by their numbers.
+    /// The ranks on their way to this process, by their numbers.
     pub(super) arriving: BTreeMap<u32, SavedPair>,
     tally: Tally,
 }
@@ -86,11 +86,11 @@ impl<'a> Job<'a> {
             wanted: options.ranks,
             with_libraries: options.with_libraries,
             trap: Trap::set()?,
-            asked: Instant::now(),
+            asked_at: Instant::now(),
             is_due: false,
-            failed: None,
+            failed_at: None,
             balance: options.balance,
-            balanced: Instant::now(),
+            balanced_at: Instant::now(),
             is_given_up: false,
             arriving: BTreeMap::new(),
             tally: Tally::default(),
@@ -185,8 +185,8 @@ impl<'a> Job<'a> {
                 }
                 return Ok(Ended::Whole(code));
             }
-            self.ask(round.at)?;
-            turns.rest(round.any || news, &self.ranks, self.post.processes())?;
+            self.ask(round.end)?;
+            turns.rest(round.has_run || news, &self.ranks, self.post.processes())?;
         }
     }
 
@@ -237,29 +237,36 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Process 0 decides when to save and when to move ranks. The others tell it their reasons.
+    /// Asks, now and then, whether a checkpoint is due. Process 0 decides; the others report to it.
     fn ask(&mut self, now: Instant) -> Result<()> {
-        if now < self.asked + ASK_EVERY {
+        if now < self.asked_at + ASK_EVERY {
             return Ok(());
         }
-        self.asked = now;
+        self.asked_at = now;
         self.session.check()?;
-        if self.failed.is_some_and(|failed| failed.elapsed() < AFTER_FAILURE) {
+        if self.failed_at.is_some_and(|failed| failed.elapsed() < AFTER_FAILURE) {
             return Ok(());
         }
         let is_due = self.session.is_due_here()?;
-        if self.post.process() != 0 {
-            if is_due && !self.is_due {
-                self.post.tell(0, word::IS_DUE, 0)?;
-            }
-            self.is_due = is_due;
-            return Ok(());
+        if self.post.process() == 0 { self.decide(is_due) } else { self.report_due(is_due) }
+    }
+
+    fn report_due(&mut self, is_due: bool) -> Result<()> {
+        if is_due && !self.is_due {
+            self.post.tell(0, word::IS_DUE, 0)?;
         }
+        self.is_due = is_due;
+        Ok(())
+    }
+
+    /// Process 0 decides when to save and when to move ranks.
+    fn decide(&mut self, is_due: bool) -> Result<()> {
         if is_due || std::mem::take(&mut self.is_due) {
             self.tell_all(word::SAVE, 0)?;
             self.save()?;
         }
-        if self.balance.is_some_and(|balance| self.balanced.elapsed() >= balance.every) && self.post.processes() > 1 {
+        if self.balance.is_some_and(|balance| self.balanced_at.elapsed() >= balance.every) && self.post.processes() > 1
+        {
             self.tell_all(word::BALANCE, 0)?;
             self.move_for_balance()?;
         }
@@ -278,7 +285,7 @@ impl<'a> Job<'a> {
         self.post.drain()?;
         self.leave_node()?;
         let saved = self.saver.save(self.session, &mut self.ranks, &mut self.post, &self.program);
-        self.failed = saved.is_err().then(Instant::now);
+        self.failed_at = saved.is_err().then(Instant::now);
         self.survive(saved)
     }
 

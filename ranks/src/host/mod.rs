@@ -8,6 +8,7 @@ mod moving;
 mod start;
 mod trap;
 mod turns;
+mod watch;
 
 pub use moving::Balance;
 pub use start::{Ended, Options, Reserved, run};

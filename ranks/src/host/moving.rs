@@ -64,8 +64,8 @@ impl Site {
     }
 }
 
-/// The parts of a moving rank, in the order in which they are sent. Between them, parts of other ranks may arrive from
-/// other processes.
+/// The parts of a moving rank, in the order in which they are sent. Parts of ranks from other processes may arrive between
+/// them.
 #[derive(Serialize, Deserialize)]
 enum Part<'a> {
     Record(#[serde(with = "serde_bytes")] &'a [u8]),
@@ -94,7 +94,7 @@ impl Job<'_> {
         }
         self.ranks.iter_mut().for_each(|rank| rank.busy = Duration::ZERO);
         self.post.traffic.clear();
-        self.balanced = Instant::now();
+        self.balanced_at = Instant::now();
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Job<'_> {
             }
             Part::Memory { rank, address, bytes } => {
                 if !self.arriving.contains_key(&rank) {
-                    return Err(Error::Refused("memory of no rank arrives".to_owned()));
+                    return Err(Error::Refused("memory of an unknown rank arrives".to_owned()));
                 }
                 let slot = self.post.slots().slot(rank as usize);
                 memory::write(slot, address as usize, bytes)

@@ -1,6 +1,7 @@
 //! The system calls and faults of the rank that runs.
 #![allow(unsafe_code)]
 
+use super::watch;
 use crate::{
     Error, Result,
     address::PAGE,
@@ -8,21 +9,11 @@ use crate::{
     rank::Rank,
     slot::Source,
     system::{Outcome, System, pass},
-    x86_64::{Context, INTERRUPT, InRank, catch_system_calls, is_in_rank, run_rank},
+    x86_64::{Context, INTERRUPT, InRank, catch_system_calls, run_rank},
 };
-use std::{
-    ffi::c_int,
-    io::Write,
-    ptr,
-    sync::{
-        Once,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{ffi::c_int, io::Write, ops::Range, ptr};
 
-/// Which rank runs. The handler of traps finds its system here.
+/// The rank that runs. The handler of traps finds its system here.
 struct Running {
     system: *mut System,
 }
@@ -44,9 +35,7 @@ impl Trap {
 
     /// Runs the rank until it calls the gate. Returns the call and its argument.
     pub fn run(&mut self, rank: &mut Rank) -> (i64, u64) {
-        // Only this thread counts.
-        TURNS.store(TURNS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        IS_LONG.store(false, Ordering::Relaxed);
+        watch::rank_starts();
         let registers = rank.registers;
         // SAFETY: the rank was started by `slot::start` or brought back whole. The handler alone uses its system until
         // the rank is back at the gate.
@@ -73,8 +62,8 @@ impl InRank for Running {
         match system.call(number, context.arguments(), thread_pointer) {
             Outcome::Result(result) => {
                 context.set_result(result);
-                // A rank that mostly waits in system calls is hardly ever met outside of one.
-                if IS_LONG.load(Ordering::Relaxed) {
+                // A rank that mostly waits in system calls is rarely outside of one when the signal comes.
+                if watch::is_long() {
                     self.interrupted(context);
                 }
             }
@@ -86,21 +75,12 @@ impl InRank for Running {
     fn interrupted(&mut self, context: &mut Context) {
         // SAFETY: a rank runs, so the pointer is that of its system.
         let system = unsafe { &*self.system };
-        let (slot, instruction) = (system.slot, context.instruction() as usize);
-        // In its clocks it holds the time of this machine.
-        let clocks = slot.clocks()..slot.heap().start;
-        if !slot.has(instruction, 0) || clocks.contains(&instruction) {
+        if !is_interruptible(system, context.instruction() as usize) {
             return;
         }
         let Some((begin, frame)) = context.interrupt_frame(RESUME) else { return };
-        // The gate needs some bytes below the frame. A stack of the program's own may be too small for it.
-        let room = begin.saturating_sub(PAGE)..context.stack() as usize;
-        let area = system.areas.at(room.start).filter(|(start, area)| {
-            area.protection & libc::PROT_WRITE != 0
-                && room.end <= start + area.bytes
-                && slot.stack().contains(&room.start)
-        });
-        if area.is_some() {
+        // The gate needs some bytes below the frame.
+        if is_on_stack(system, &(begin.saturating_sub(PAGE)..context.stack() as usize)) {
             // SAFETY: the bytes are free memory on the rank's own stack, which is mapped and can be written.
             unsafe { (begin as *mut u8).copy_from_nonoverlapping(frame.as_ptr(), frame.len()) };
             context.enter_gate(begin, call::YIELD);
@@ -131,6 +111,21 @@ impl InRank for Running {
     }
 }
 
+/// A rank can be interrupted at its own instructions, except in its clocks: there it holds the time of this machine.
+fn is_interruptible(system: &System, instruction: usize) -> bool {
+    let slot = system.slot;
+    slot.has(instruction, 0) && !(slot.clocks()..slot.heap().start).contains(&instruction)
+}
+
+/// Whether the bytes lie on the stack that the rank was started with. A stack of the program's own may be too small.
+fn is_on_stack(system: &System, bytes: &Range<usize>) -> bool {
+    system.slot.stack().contains(&bytes.start)
+        && system
+            .areas
+            .at(bytes.start)
+            .is_some_and(|(start, area)| area.protection & libc::PROT_WRITE != 0 && bytes.end <= start + area.bytes)
+}
+
 pub(super) fn signal_name(signal: c_int) -> String {
     match signal {
         libc::SIGSEGV => "a segmentation fault".to_owned(),
@@ -156,22 +151,10 @@ pub(super) fn end_by(signal: c_int) -> ! {
     }
 }
 
-/// The number of times that a rank began to run.
-static TURNS: AtomicU64 = AtomicU64::new(0);
-/// The rank that runs has not called the gate for long.
-static IS_LONG: AtomicBool = AtomicBool::new(false);
-/// A rank that runs this long without a call is interrupted, so that it can be saved.
-const LONG: Duration = Duration::from_millis(10);
-
 /// Keeps signals away from this thread: a handler of the host must not run with a rank's thread pointer. Another thread
-/// takes them. It also interrupts ranks that run for long.
+/// takes them, and watches the ranks of this one.
 pub(super) fn block_signals() {
-    static TAKES_SIGNALS: Once = Once::new();
-    // SAFETY: asks for the number of this thread. A wheel's C library has no function for it.
-    let runner = unsafe { libc::syscall(libc::SYS_gettid) };
-    TAKES_SIGNALS.call_once(|| {
-        thread::spawn(move || watch(runner));
-    });
+    watch::this_thread();
     // SAFETY: changes the mask of this thread only. Faults and trapped system calls stay open.
     unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
@@ -189,20 +172,5 @@ pub(super) fn block_signals() {
             libc::sigdelset(&raw mut set, signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
-    }
-}
-
-/// Interrupts the rank that runs in thread `runner`, if it has not called the gate since the last look.
-fn watch(runner: libc::c_long) -> ! {
-    let mut seen = 0;
-    loop {
-        thread::sleep(LONG);
-        let turns = TURNS.load(Ordering::Relaxed);
-        IS_LONG.store(turns == seen, Ordering::Relaxed);
-        if turns == seen && is_in_rank() {
-            // SAFETY: the signal has a handler in that thread, which ignores it outside of a rank.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), runner, INTERRUPT) };
-        }
-        seen = turns;
     }
 }

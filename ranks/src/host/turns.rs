@@ -28,15 +28,16 @@ pub(super) struct Turns {
 /// A round of turns.
 pub(super) struct Round {
     /// The end of its last turn.
-    pub at: Instant,
-    pub any: bool,
+    pub end: Instant,
+    /// A rank had a turn.
+    pub has_run: bool,
     /// The exit codes of the ranks that ended.
     pub ended: Vec<i32>,
     /// A rank ended the job.
     pub aborted: Option<i32>,
 }
 
-/// What a rank does after its call.
+/// The next step of a rank after its call.
 enum Next {
     GoOn,
     LetOthers,
@@ -47,7 +48,7 @@ enum Next {
 impl Turns {
     /// Lets every rank that can run have a turn.
     pub fn run(&mut self, ranks: &mut [Rank], post: &mut Post, trap: &mut Trap) -> Result<Round> {
-        let mut round = Round { at: Instant::now(), any: false, ended: Vec::new(), aborted: None };
+        let mut round = Round { end: Instant::now(), has_run: false, ended: Vec::new(), aborted: None };
         for rank in ranks {
             if rank.state == State::Waiting && post.mailbox(rank.number).has_news() {
                 rank.state = State::Ready;
@@ -55,29 +56,10 @@ impl Turns {
             if rank.state != State::Ready {
                 continue;
             }
-            round.any = true;
-            for _ in 0..CALLS_MAX {
-                let (call, argument) = trap.run(rank);
-                match answer(rank, post, call, argument)? {
-                    Next::GoOn => {}
-                    Next::LetOthers => break,
-                    Next::End(code) => {
-                        rank.end(code)?;
-                        match rank.is_missed(code) {
-                            Some(code) => round.aborted = Some(code),
-                            None => round.ended.push(code),
-                        }
-                        break;
-                    }
-                    Next::Abort(code) => {
-                        round.aborted = Some(code);
-                        break;
-                    }
-                }
-            }
-            // A clock costs as much as a third of a short turn: the end of one is the begin of the next.
-            let began = std::mem::replace(&mut round.at, Instant::now());
-            rank.busy += round.at - began;
+            round.turn(rank, post, trap)?;
+            // The clock takes a third of the time of a short turn. So the end of one turn is the start of the next.
+            let start = std::mem::replace(&mut round.end, Instant::now());
+            rank.busy += round.end - start;
             if round.aborted.is_some() {
                 break;
             }
@@ -105,6 +87,33 @@ impl Turns {
             0..EAGER_ROUNDS => std::hint::spin_loop(),
             EAGER_ROUNDS..PATIENT_ROUNDS => thread::yield_now(),
             _ => thread::sleep(REST),
+        }
+        Ok(())
+    }
+}
+
+impl Round {
+    /// Runs a rank until it waits, has had its share, or ends.
+    fn turn(&mut self, rank: &mut Rank, post: &mut Post, trap: &mut Trap) -> Result<()> {
+        self.has_run = true;
+        for _ in 0..CALLS_MAX {
+            let (call, argument) = trap.run(rank);
+            match answer(rank, post, call, argument)? {
+                Next::GoOn => {}
+                Next::LetOthers => break,
+                Next::End(code) => {
+                    rank.end(code)?;
+                    match rank.is_missed(code) {
+                        Some(code) => self.aborted = Some(code),
+                        None => self.ended.push(code),
+                    }
+                    break;
+                }
+                Next::Abort(code) => {
+                    self.aborted = Some(code);
+                    break;
+                }
+            }
         }
         Ok(())
     }

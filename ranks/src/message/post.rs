@@ -34,7 +34,7 @@ pub(super) mod kind {
     pub const PIECE: u32 = 4;
     /// The rank `source` has received `bytes` bytes of short messages of this process.
     pub const RECEIVED: u32 = 5;
-    /// Hosts among themselves: `number` says about what.
+    /// A word from one host to another: `number` is the word.
     pub const CONTROL: u32 = 6;
     /// A part of a rank that moves.
     pub const PART: u32 = 7;

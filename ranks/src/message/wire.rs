@@ -7,7 +7,7 @@ use mainstay_engine::Result;
 pub trait Wire {
     fn process(&self) -> usize;
     fn processes(&self) -> usize;
-    /// Sends a message, of which the adapter keeps its own copy. Does not wait. Messages between two processes arrive in
+    /// Sends a message. The adapter keeps its own copy. Does not wait. Messages between two processes arrive in
     /// order.
     fn send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<()>;
     /// Takes a message that has arrived, and passes it to `takes` with its sender. False: there is none.

@@ -1,7 +1,7 @@
 //! Brings ranks back from a revision, on any number of processes.
 
 use super::{
-    record::{JOB, JobRecord, foreign, pair_from_bytes, rank_of, record_of},
+    record::{JOB, JobRecord, foreign, pair_from_bytes, rank_of, record_name},
     regions::{name, region, saved_places},
 };
 use crate::{
@@ -116,7 +116,7 @@ fn of_shard(
     let mut pairs = Vec::new();
     let mut regions = Vec::new();
     for rank in ranks {
-        let pair = pair_from_bytes(&read_record(session, shard, &record_of(*rank))?)?;
+        let pair = pair_from_bytes(&read_record(session, shard, &record_name(*rank))?)?;
         let slot = slots.slot(*rank as usize);
         let is_sane =
             pair.rank.number == *rank && pair.rank.system.areas.iter().all(|(start, area)| slot.has(start, area.bytes));

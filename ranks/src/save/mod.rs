@@ -1,7 +1,7 @@
 //! Saving ranks, and bringing them back.
 //!
-//! The memory of a rank is regions of the session, named by the rank and the place in its slot. All else about it is a
-//! record, a region of its own: registers, areas, files, mailbox. A shard of a revision has the ranks of one process.
+//! The memory of a rank is regions of the session, named by the rank and the place in its slot. Its registers, areas, files
+//! and mailbox are its record, which is a region, too. A shard of a revision has the ranks of one process.
 #![allow(unsafe_code)]
 
 mod back;
@@ -19,21 +19,21 @@ use crate::{
     slot::Program,
 };
 use mainstay_engine::{Region, Session};
-use record::{JOB, JobRecord, record_of};
+use record::{JOB, JobRecord, record_name};
 use regions::Regions;
 
 #[derive(Debug, Default)]
 pub(crate) struct Saver {
     regions: Regions,
-    /// The records of the last checkpoint, by their names. The session has each as a region.
+    /// The records of the last checkpoint, with their names. Each is a region of the session.
     records: Records,
 }
 
 type Records = Vec<(String, Vec<u8>)>;
 
 impl Saver {
-    /// Saves the ranks of this process as its shard of the next revision. Collective. If it fails, the ranks can go on,
-    /// and are saved again by a later call.
+    /// Saves the ranks of this process as its shard of the next revision. Collective. After an error the ranks can
+    /// go on, and a later call saves them again.
     pub fn save(
         &mut self,
         session: &mut Session,
@@ -47,8 +47,8 @@ impl Saver {
         let saved = session.checkpoint();
         for rank in ranks {
             match saved {
-                // A checkpoint succeeds only if the one before it has not failed.
-                Ok(_) => rank.system.removed.before_is_safe(),
+                // A checkpoint reports a failure of the one before it.
+                Ok(_) => rank.system.removed.previous_is_safe(),
                 Err(_) => rank.system.removed.revision_failed(),
             }
         }
@@ -60,7 +60,7 @@ impl Saver {
         for rank in ranks.iter_mut() {
             rank.system.begin_revision();
             let pair = saved_pair(rank, post.mailbox(rank.number))?;
-            records.push((record_of(rank.number), pair_to_bytes(&pair)?));
+            records.push((record_name(rank.number), pair_to_bytes(&pair)?));
         }
         self.regions.follow(session, ranks)?;
         self.replace_records(session, records)
@@ -91,18 +91,18 @@ impl Saver {
         self.regions.clear(session)
     }
 
-    /// Saves that the job has ended, and waits until that is durable. Collective.
+    /// Saves the end of the job, and waits until it is durable. Collective.
     pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
         self.regions.clear(session)?;
         self.replace_records(session, vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)])?;
-        // The first call may report that the checkpoint before has failed, and save nothing.
+        // The first call may report the failure of an earlier checkpoint, and save nothing.
         session.checkpoint().or_else(|_| session.checkpoint())?;
         Ok(session.wait()?)
     }
 }
 
 impl Drop for Saver {
-    /// The session still has the records, and may be at work.
+    /// Leaks the records: the session still has them as regions, and may be reading them.
     fn drop(&mut self) {
         std::mem::forget(std::mem::take(&mut self.records));
     }

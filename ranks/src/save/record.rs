@@ -1,11 +1,11 @@
-//! The records of a shard: `job` describes the job, and a record for each rank has everything about it but the bytes
+//! The records of a shard: `job` describes the job, and each rank has a record with everything about it except the bytes
 //! of its memory.
 
 use crate::{Error, Result, rank::SavedPair, slot::Program};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 
-/// The record that tells shards of ranks from others.
+/// The record of the job. Only shards of ranks have it.
 pub(super) const JOB: &str = "job";
 
 /// Changes with the records, with a rank's stack at the gate, and with the structures of the gate.
@@ -13,7 +13,7 @@ const VERSION: u8 = 2;
 const MAGIC: [u8; 8] = *b"mainrank";
 
 /// The name of a rank's record.
-pub(super) fn record_of(rank: u32) -> String {
+pub(super) fn record_name(rank: u32) -> String {
     format!("v{rank}")
 }
 

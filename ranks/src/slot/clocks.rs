@@ -12,7 +12,7 @@ static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso.so"));
 
 /// Puts the image into a slot. Returns the address of the variable with the nanoseconds that the rank is ahead.
 ///
-/// The image is memory like any other: a restart has that of its own run, whatever this version contains.
+/// The image is memory like any other. A restart restores the saved image, even if this version has another one.
 pub(super) fn put(slot: Slot, areas: &mut Areas) -> io::Result<usize> {
     use object::read::elf::ProgramHeader;
     let damaged = || io::Error::from_raw_os_error(libc::ENOEXEC);

@@ -7,4 +7,4 @@ mod start;
 
 pub(crate) use areas::{Area, Areas, Source};
 pub(crate) use program::{Library, Program};
-pub(crate) use start::{Started, start};
+pub(crate) use start::{Contents, Started, start};

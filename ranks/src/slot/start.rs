@@ -9,7 +9,7 @@ use crate::{
     memory,
     x86_64::entry_frame,
 };
-use std::{fs::File, os::fd::AsFd, os::unix::ffi::OsStrExt, path::Path};
+use std::{fs::File, io, os::fd::AsFd, os::unix::ffi::OsStrExt, path::Path};
 
 /// A rank that can begin.
 pub(crate) struct Started {
@@ -18,70 +18,64 @@ pub(crate) struct Started {
     pub ahead_at: usize,
 }
 
+/// The contents of a slot, as they grow.
+pub(crate) struct Contents<'a> {
+    pub slot: Slot,
+    pub areas: &'a mut Areas,
+    pub mapped: &'a mut MappedFiles,
+    /// Files are mapped as copies, and saved.
+    pub with_libraries: bool,
+}
+
 /// Loads the program into its slot.
-pub(crate) fn start(
-    slot: Slot,
-    program: &Program,
-    with_libraries: bool,
-    areas: &mut Areas,
-    mapped: &mut MappedFiles,
-) -> Result<Started> {
-    for (executable, at, room) in [
-        (&program.executable, slot.program(), slot.interpreter() - slot.program()),
-        (&program.loader, slot.interpreter(), slot.clocks() - slot.interpreter()),
+pub(crate) fn start(mut contents: Contents, program: &Program) -> Result<Started> {
+    let slot = contents.slot;
+    for (executable, file, path, part) in [
+        (&program.executable, &program.file, &program.path, slot.program()..slot.interpreter()),
+        (&program.loader, &program.loader_file, &program.loader_path, slot.interpreter()..slot.clocks()),
     ] {
-        if executable.span() > room {
-            let why = format!("{}: it is larger than its part of a slot, {room} bytes", program.path.display());
+        if executable.span() > part.len() {
+            let why = format!("{}: it is larger than its part of a slot, {} bytes", program.path.display(), part.len());
             return Err(Error::Refused(format!("{why}; run fewer ranks")));
         }
-        let (file, path) = match at == slot.program() {
-            true => (&program.file, &program.path),
-            false => (&program.loader_file, &program.loader_path),
-        };
-        load((slot, at), executable, (file, path), with_libraries, areas, mapped)
-            .map_err(|error| Error::system(path.display(), error))?;
+        contents.load(part.start, executable, file, path).map_err(|error| Error::system(path.display(), error))?;
     }
     let stack = slot.stack();
     memory::map(slot, &stack, libc::PROT_READ | libc::PROT_WRITE, None)
         .map_err(|error| Error::system("the stack of a rank", error))?;
-    areas.insert(stack, libc::PROT_READ | libc::PROT_WRITE, Source::Memory);
+    contents.areas.insert(stack, libc::PROT_READ | libc::PROT_WRITE, Source::Memory);
     let top = fill_stack(slot, program).map_err(|error| Error::system("the stack of a rank", error))?;
-    let ahead_at = clocks::put(slot, areas).map_err(|error| Error::system("the clocks of a rank", error))?;
+    let ahead_at = clocks::put(slot, contents.areas).map_err(|error| Error::system("the clocks of a rank", error))?;
     Ok(Started { stack: top as u64, ahead_at })
 }
 
-/// Maps the segments of an executable, with zeros after its data.
-fn load(
-    (slot, at): (Slot, usize),
-    executable: &Executable,
-    (file, path): (&File, &Path),
-    with_libraries: bool,
-    areas: &mut Areas,
-    mapped: &mut MappedFiles,
-) -> std::io::Result<()> {
-    let number = mapped.enter(path, file)?;
-    for Segment { address, file_offset, file_bytes, memory_bytes, protection } in &executable.segments {
-        let start = at + page_down(*address);
-        let (file_end, end) = (at + address + file_bytes, page_up(at + address + memory_bytes));
-        let (from_file, offset) = (start..page_up(file_end), file_offset - (address % PAGE) as u64);
-        if *file_bytes > 0 {
-            let is_copy = with_libraries || protection & libc::PROT_WRITE != 0;
-            match is_copy {
-                false => memory::map(slot, &from_file, *protection, Some((file.as_fd(), offset)))?,
-                true => memory::map_copy(slot, &from_file, *protection, file, offset)?,
+impl Contents<'_> {
+    /// Maps the segments of an executable from `at` on, with zeros after its data.
+    fn load(&mut self, at: usize, executable: &Executable, file: &File, path: &Path) -> io::Result<()> {
+        let number = self.mapped.enter(path, file)?;
+        for Segment { address, file_offset, file_bytes, memory_bytes, protection } in &executable.segments {
+            let start = at + page_down(*address);
+            let (file_end, end) = (at + address + file_bytes, page_up(at + address + memory_bytes));
+            let (from_file, offset) = (start..page_up(file_end), file_offset - (address % PAGE) as u64);
+            if *file_bytes > 0 {
+                if self.with_libraries || protection & libc::PROT_WRITE != 0 {
+                    memory::map_copy(self.slot, &from_file, *protection, file, offset)?;
+                } else {
+                    memory::map(self.slot, &from_file, *protection, Some((file.as_fd(), offset)))?;
+                }
+                let source = if self.with_libraries { Source::Memory } else { Source::File { file: number, offset } };
+                self.areas.insert(from_file.clone(), *protection, source);
             }
-            let source = if with_libraries { Source::Memory } else { Source::File { file: number, offset } };
-            areas.insert(from_file.clone(), *protection, source);
+            if end > from_file.end {
+                memory::map(self.slot, &(from_file.end..end), *protection, None)?;
+                self.areas.insert(from_file.end..end, *protection, Source::Memory);
+            }
+            if memory_bytes > file_bytes && protection & libc::PROT_WRITE != 0 {
+                memory::write(self.slot, file_end, &vec![0; from_file.end - file_end])?;
+            }
         }
-        if end > from_file.end {
-            memory::map(slot, &(from_file.end..end), *protection, None)?;
-            areas.insert(from_file.end..end, *protection, Source::Memory);
-        }
-        if memory_bytes > file_bytes && protection & libc::PROT_WRITE != 0 {
-            memory::write(slot, file_end, &vec![0; from_file.end - file_end])?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Writes the arguments, the environment, and the auxiliary vector, as the kernel does.

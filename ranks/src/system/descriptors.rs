@@ -28,7 +28,7 @@ use std::{
 
 /// A rank has no more descriptors.
 const DESCRIPTORS_MAX: i32 = 1 << 16;
-/// Files that were written and closed, of which the length is kept. A rank that writes more of them keeps the latest.
+/// A rank keeps the lengths of this many files that it has written and closed: of the latest ones.
 const WRITTEN_MAX: usize = 1024;
 
 /// An open file of the host, which belongs to a rank.
@@ -94,8 +94,8 @@ impl OpenFile {
         self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
-    /// It can write over bytes that it reads later.
-    fn updates(&self) -> bool {
+    /// The rank can overwrite bytes, and read them later.
+    fn can_overwrite(&self) -> bool {
         self.kind == Kind::Regular && self.flags & (libc::O_ACCMODE | libc::O_APPEND) == libc::O_RDWR
     }
 
@@ -129,7 +129,7 @@ pub(super) struct Descriptors {
     written: Vec<Vec<u8>>,
     /// The lengths, at the last revision, of the files that the rank writes.
     lengths: BTreeMap<Number, u64>,
-    /// Files that a remark was made on: one for each.
+    /// Files with a remark. Each has only one.
     remarked: BTreeSet<Number>,
 }
 
@@ -210,7 +210,7 @@ impl Descriptors {
             };
             if file.kind == Kind::Lost && self.remarked.insert(file.number) {
                 let name = String::from_utf8_lossy(&file.path);
-                remarks.push(format!("descriptor {number} ({name}) is not saved: a restart has it closed"));
+                remarks.push(format!("descriptor {number} ({name}) is not saved; it is closed after a restart"));
             }
             let numbers = vec![*number];
             let (flags, kind) = (file.flags, file.kind);
@@ -237,8 +237,8 @@ impl Descriptors {
         all.into_iter().map(|(_, saved)| saved).chain(closed).collect()
     }
 
-    /// A write at `place` is the first one over bytes that the last revision counts on.
-    fn writes_over(&mut self, file: &OpenFile, place: u64) -> bool {
+    /// Whether a write at `place` overwrites bytes that the last revision needs. True once for each file.
+    fn overwrites(&mut self, file: &OpenFile, place: u64) -> bool {
         self.lengths.get(&file.number).is_some_and(|length| place < *length) && self.remarked.insert(file.number)
     }
 
@@ -300,7 +300,7 @@ fn standard(rank: usize, number: u8, place: Option<u64>) -> Result<OpenFile> {
 
 fn reopened(file: &SavedFile) -> io::Result<File> {
     let access = file.flags & libc::O_ACCMODE;
-    // The flag of a file that never had a name is also that of a directory.
+    // `O_TMPFILE` includes the flag of a directory, so a directory keeps it.
     let nameless = if file.kind == Kind::Directory { 0 } else { libc::O_TMPFILE };
     let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | nameless);
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
@@ -344,23 +344,26 @@ impl System {
         kernel::call(number, arguments)
     }
 
-    /// A restart brings back the length of a file, not bytes that were written over: a remark says so, once for a file.
     pub(super) fn write(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
         let file = self.descriptors.get(arguments[0] as i32)?.clone();
-        if file.updates() {
+        if file.can_overwrite() {
             let place = match number {
                 libc::SYS_pwrite64 | libc::SYS_pwritev => arguments[3],
                 _ => (&file.host).stream_position().unwrap_or(u64::MAX),
             };
-            if self.descriptors.writes_over(&file, place) {
-                let path = String::from_utf8_lossy(&file.path);
-                self.remarks.push(format!(
-                    "rank {} writes over bytes of {path} after a checkpoint: a restart does not bring the old bytes back",
-                    self.rank
-                ));
-            }
+            self.remark_overwrite(&file, place);
         }
         kernel::result(self.on_files(number, arguments, &[0]))
+    }
+
+    /// A restart restores the length of a file, but not bytes that were overwritten. A remark names each such file.
+    fn remark_overwrite(&mut self, file: &OpenFile, place: u64) {
+        if self.descriptors.overwrites(file, place) {
+            let (rank, path) = (self.rank, String::from_utf8_lossy(&file.path));
+            let text =
+                format!("rank {rank} overwrites bytes of {path} after a checkpoint; a restart cannot restore them");
+            self.remarks.push(text);
+        }
     }
 
     pub(super) fn open(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {

@@ -10,7 +10,7 @@ const ARCH_GET_FS: u64 = 0x1003;
 /// Passes the call on. Returns the result, or the error number below zero. The kernel checks the addresses.
 pub(crate) fn call(number: i64, arguments: Arguments) -> i64 {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: the table lets only calls pass that change nothing of the host but what the rank owns.
+    // SAFETY: the table lets only calls pass that change nothing of the host, except memory and files of the rank.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result == -1 { number_of_last_error() } else { result }
 }

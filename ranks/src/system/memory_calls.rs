@@ -15,9 +15,11 @@ use std::{
     path::Path,
 };
 
-/// The key of the remark on missing memory: no system call has this number.
+/// The remark on missing memory counts as that on this call. No system call has the number.
 const NO_MEMORY: i64 = -1;
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+/// A process with this many mappings left counts as one without any.
+const MAPPINGS_SPARE: usize = 16;
 
 /// The heap that `brk` moves. Memory is mapped ahead of its end, so that it is a few areas, not thousands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,11 +57,12 @@ fn kept_readable(area: &Area, wanted: i32) -> i32 {
     if has_contents { wanted | libc::PROT_READ } else { wanted }
 }
 
-/// Whether this process has as many mappings as the system allows, up to a few.
-fn has_all_mappings() -> bool {
-    let limit = fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse().ok());
+/// Whether this process has almost as many mappings as the system allows.
+fn is_out_of_mappings() -> bool {
+    let limit =
+        fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<usize>().ok());
     let count = fs::File::open("/proc/self/maps").map(|maps| BufReader::new(maps).split(b'\n').count());
-    matches!((limit, count), (Some(limit), Ok(count)) if count + 16 > limit)
+    matches!((limit, count), (Some(limit), Ok(count)) if count + MAPPINGS_SPARE > limit)
 }
 
 impl System {
@@ -102,52 +105,62 @@ impl System {
             return Err(error(libc::EINVAL));
         }
         if is_shared && !is_anonymous && protection & libc::PROT_WRITE != 0 {
-            self.refuse(
-                libc::SYS_mmap,
-                "it mapped a file to share what it writes there, which a rank in a slot cannot",
-            );
+            self.refuse(libc::SYS_mmap, "it mapped a file to share its writes, which a rank in a slot cannot");
             return Err(error(libc::ENODEV));
         }
-        let bytes = page_up(bytes as usize);
-        let range = if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+        let range = self.place(address, page_up(bytes as usize), flags)?;
+        let source = if is_anonymous {
+            memory::map(self.slot, &range, protection, None)?;
+            Source::Memory
+        } else {
+            let is_saved = self.with_libraries && !is_shared;
+            self.map_file(&range, protection, (descriptor as i32, offset), is_saved)?
+        };
+        self.areas.insert(range.clone(), protection, source);
+        Ok(range.start as i64)
+    }
+
+    /// The addresses of a new mapping.
+    fn place(&self, address: u64, bytes: usize, flags: i32) -> io::Result<Range<usize>> {
+        if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
             let range = pages(address, bytes as u64)?;
             if flags & libc::MAP_FIXED_NOREPLACE != 0 && !self.areas.within(&range).is_empty() {
                 return Err(error(libc::EEXIST));
             }
-            range
-        } else {
-            let hint = page_down(address as usize);
-            let suits = hint != 0
-                && self.slot.arena().contains(&hint)
-                && self.slot.arena().end - hint >= bytes
-                && self.areas.within(&(hint..hint + bytes)).is_empty();
-            let at = if suits { Some(hint) } else { self.areas.free(self.slot.arena(), bytes) };
-            let at = at.ok_or_else(|| error(libc::ENOMEM))?;
-            at..at + bytes
-        };
-        if is_anonymous {
-            memory::map(self.slot, &range, protection, None)?;
-            self.areas.insert(range.clone(), protection, Source::Memory);
-        } else {
-            let file = self.descriptors.get(descriptor as i32)?;
-            let is_saved = self.with_libraries && !is_shared;
-            match (is_saved || protection & libc::PROT_WRITE != 0, file.regular()) {
-                (false, _) | (_, None) => {
-                    memory::map(self.slot, &range, protection, Some((file.host.as_fd(), offset)))?
-                }
-                (true, Some((_, handle))) => memory::map_copy(self.slot, &range, protection, handle, offset)?,
-            }
-            let source = match file.regular() {
-                Some(_) if is_saved => Source::Memory,
-                Some((path, handle)) => {
-                    let number = self.mapped.enter(Path::new(path), handle)?;
-                    Source::File { file: number, offset }
-                }
-                None => Source::Memory,
-            };
-            self.areas.insert(range.clone(), protection, source);
+            return Ok(range);
         }
-        Ok(range.start as i64)
+        let (hint, arena) = (page_down(address as usize), self.slot.arena());
+        let suits = hint != 0
+            && arena.contains(&hint)
+            && arena.end - hint >= bytes
+            && self.areas.within(&(hint..hint + bytes)).is_empty();
+        let at = if suits { Some(hint) } else { self.areas.free(arena, bytes) };
+        let at = at.ok_or_else(|| error(libc::ENOMEM))?;
+        Ok(at..at + bytes)
+    }
+
+    /// Maps the file, or a copy of it if its bytes may change or are saved.
+    fn map_file(
+        &mut self,
+        range: &Range<usize>,
+        protection: i32,
+        (descriptor, offset): (i32, u64),
+        is_saved: bool,
+    ) -> io::Result<Source> {
+        let file = self.descriptors.get(descriptor)?;
+        let Some((path, handle)) = file.regular() else {
+            memory::map(self.slot, range, protection, Some((file.host.as_fd(), offset)))?;
+            return Ok(Source::Memory);
+        };
+        if is_saved || protection & libc::PROT_WRITE != 0 {
+            memory::map_copy(self.slot, range, protection, handle, offset)?;
+        } else {
+            memory::map(self.slot, range, protection, Some((handle.as_fd(), offset)))?;
+        }
+        if is_saved {
+            return Ok(Source::Memory);
+        }
+        Ok(Source::File { file: self.mapped.enter(Path::new(path), handle)?, offset })
     }
 
     pub(super) fn munmap(&mut self, _: i64, [address, bytes, ..]: Arguments) -> io::Result<i64> {
@@ -216,7 +229,7 @@ impl System {
         Ok(to.start as i64)
     }
 
-    /// Says once why a rank gets no more memory.
+    /// Tells the user once why a rank gets no more memory.
     pub(super) fn explain_no_memory(&mut self, number: i64, arguments: Arguments) {
         let wanted = match number {
             libc::SYS_mmap => arguments[1],
@@ -224,23 +237,20 @@ impl System {
             libc::SYS_mprotect | libc::SYS_munmap | libc::SYS_madvise => 0,
             _ => return,
         };
-        let is_full = wanted > self.slot.bytes as u64 || {
-            let bytes = page_up(wanted as usize).max(PAGE);
-            self.areas.free(self.slot.arena(), bytes).is_none()
-        };
-        let why = match () {
-            () if is_full => {
-                let room = self.slot.bytes >> 20;
-                format!("its slot of {room} MiB has no {wanted} bytes left; a job of fewer ranks has larger slots")
-            }
-            () if has_all_mappings() => {
-                "its process has too many mappings of memory; raise vm.max_map_count, or start \
-                                         more processes"
-                    .to_owned()
-            }
-            () => format!("the system has no {wanted} bytes of memory for it"),
+        let why = if !self.has_room(wanted) {
+            let slot = self.slot.bytes >> 20;
+            format!("its slot of {slot} MiB has no room for {wanted} bytes; a job of fewer ranks has larger slots")
+        } else if is_out_of_mappings() {
+            "its process has too many mappings of memory; raise vm.max_map_count, or start more processes".to_owned()
+        } else {
+            format!("the system has no memory for {wanted} more bytes; start fewer ranks on this node")
         };
         self.refuse(NO_MEMORY, &why);
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        bytes <= self.slot.bytes as u64
+            && self.areas.free(self.slot.arena(), page_up(bytes as usize).max(PAGE)).is_some()
     }
 
     /// Memory that is dropped is new memory, for the engine as well.

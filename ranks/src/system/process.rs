@@ -97,8 +97,8 @@ impl System {
     }
 
     /// Names for debuggers are ignored; all else is unknown.
-    pub(super) fn prctl(&mut self, _: i64, [what, ..]: Arguments) -> io::Result<i64> {
-        match what as i32 {
+    pub(super) fn prctl(&mut self, _: i64, [option, ..]: Arguments) -> io::Result<i64> {
+        match option as i32 {
             libc::PR_SET_NAME | libc::PR_SET_DUMPABLE | libc::PR_SET_PDEATHSIG => Ok(0),
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         }
@@ -106,15 +106,15 @@ impl System {
 
     /// Limits can be read. Setting one has no effect: it would be the host's. The stack has the size of its part of the
     /// slot.
-    pub(super) fn prlimit(&mut self, number: i64, [_, what, _, old, ..]: Arguments) -> io::Result<i64> {
+    pub(super) fn prlimit(&mut self, number: i64, [_, resource, _, old, ..]: Arguments) -> io::Result<i64> {
         if old == 0 {
             return Ok(0);
         }
-        if what == u64::from(libc::RLIMIT_STACK) {
+        if resource == u64::from(libc::RLIMIT_STACK) {
             let bytes = self.slot.stack().len() as u64;
             memory::put(self.slot, old as usize, &[bytes, bytes])?;
             return Ok(0);
         }
-        super::kernel::result(super::kernel::call(number, [0, what, 0, old, 0, 0]))
+        super::kernel::result(super::kernel::call(number, [0, resource, 0, old, 0, 0]))
     }
 }

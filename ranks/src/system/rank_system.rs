@@ -33,7 +33,7 @@ pub(crate) struct System {
     pub rank: usize,
     pub areas: Areas,
     pub mapped: MappedFiles,
-    /// Mapped files are copies, which are saved.
+    /// Files are mapped as copies, and saved.
     pub with_libraries: bool,
     pub heap: Heap,
     pub process: Process,

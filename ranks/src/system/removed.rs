@@ -26,15 +26,15 @@ pub(super) fn number_of(about: &fs::Metadata) -> Number {
     (about.dev(), about.ino())
 }
 
-/// The files that lose a name, by the revisions that need them.
+/// The files that lose a name while a revision needs them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Removed {
     newest: Generation,
-    /// The revision before the newest: needed until the newest is known to be safe.
-    before: Generation,
-    /// Older revisions: needed until the one before the newest is known to be safe.
+    /// Needed until the newest revision is known to be safe.
+    previous: Generation,
+    /// Needed until the previous revision is known to be safe.
     older: Generation,
-    /// Files that a restart has given their names back. They may have another name, too.
+    /// Files that got their names back at a restart. They may have another name, too.
     returned: BTreeSet<Number>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Removed {
 struct Generation {
     /// The files of the revision, and the path of each.
     needed: BTreeMap<Number, Vec<u8>>,
-    /// Paths that were lost in that time. Each has a second name.
+    /// Paths of files that lost their name in that time. Each has a second name.
     lost: BTreeSet<Vec<u8>>,
 }
 
@@ -57,26 +57,29 @@ impl Generation {
 impl Removed {
     /// A revision with these files is made now.
     pub fn begin_revision(&mut self, needed: BTreeMap<Number, Vec<u8>>) {
-        self.older.merge(&mut self.before);
-        self.before = mem::replace(&mut self.newest, Generation { needed, lost: BTreeSet::new() });
+        self.older.merge(&mut self.previous);
+        self.previous = mem::replace(&mut self.newest, Generation { needed, lost: BTreeSet::new() });
     }
 
-    /// The revision before the newest is safe: second names that only older ones need go.
-    pub fn before_is_safe(&mut self) {
-        let still_needed = |path: &Vec<u8>| self.before.lost.contains(path);
-        mem::take(&mut self.older).lost.iter().filter(|path| !still_needed(path)).for_each(|path| forget(path));
+    /// The previous revision is safe: removes the second names that only older ones need.
+    pub fn previous_is_safe(&mut self) {
+        for path in mem::take(&mut self.older).lost {
+            if !self.previous.lost.contains(&path) {
+                remove_second(&path);
+            }
+        }
     }
 
-    /// The newest revision, or the one before it, has failed: an older one is the last.
+    /// The newest revision has failed, or the previous one: a restart may need any of them.
     pub fn revision_failed(&mut self) {
-        self.newest.merge(&mut self.before);
+        self.newest.merge(&mut self.previous);
         self.newest.merge(&mut self.older);
     }
 
     /// The job has ended: no revision needs a file any more.
     pub fn end(&mut self) {
         self.revision_failed();
-        mem::take(&mut self.newest.lost).iter().for_each(|path| forget(path));
+        mem::take(&mut self.newest.lost).iter().for_each(|path| remove_second(path));
     }
 
     /// Gives a file of the revision its name back, if it has lost that since.
@@ -84,7 +87,7 @@ impl Removed {
         let second = second_name(path);
         let (first, second) = (OsStr::from_bytes(path), OsStr::from_bytes(&second));
         // An older second name is of no use while there is a file.
-        let is_older = self.before.lost.contains(path) || self.older.lost.contains(path);
+        let is_older = self.previous.lost.contains(path) || self.older.lost.contains(path);
         let is_lost = !is_older || fs::symlink_metadata(first).is_err();
         if is_lost && fs::symlink_metadata(second).is_ok() {
             let _ = fs::rename(second, first);
@@ -104,10 +107,9 @@ impl Removed {
     /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor.
     pub fn keep(&mut self, directory: u64, name: u64) {
         let number = number_at((directory, name));
-        let needed = |number| {
-            [&self.newest, &self.before, &self.older].into_iter().find_map(|one| one.needed.get(&number).cloned())
-        };
-        let Some(path) = number.and_then(needed) else { return };
+        let all = [&self.newest, &self.previous, &self.older];
+        let path = number.and_then(|number| all.iter().find_map(|one| one.needed.get(&number).cloned()));
+        let Some(path) = path else { return };
         let second = second_name(&path);
         let _ = fs::remove_file(OsStr::from_bytes(&second));
         let Ok(second) = CString::new(second) else { return };
@@ -126,7 +128,7 @@ fn number_at((directory, name): (u64, u64)) -> Option<Number> {
     (kernel::call(libc::SYS_newfstatat, arguments) == 0).then_some((about[0], about[1]))
 }
 
-fn forget(path: &[u8]) {
+fn remove_second(path: &[u8]) {
     let _ = fs::remove_file(OsStr::from_bytes(&second_name(path)));
 }
 

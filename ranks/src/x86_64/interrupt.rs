@@ -1,7 +1,7 @@
 //! Interrupts a rank that computes for long, as if it had called the gate.
 //!
-//! The registers of the interrupted rank go onto its own stack, below the red zone. From the gate the rank goes on in a
-//! few instructions that bring them back. These lie at the same address in every process.
+//! The registers of the rank go onto its own stack, below the red zone. The gate returns to a few instructions that
+//! restore them. These lie at the same address in every process, because the rank may go on in another one.
 #![allow(unsafe_code)]
 
 use std::{arch::global_asm, ffi::c_int, slice};
@@ -11,7 +11,7 @@ global_asm!(
     .pushsection .rodata.mainstay_ranks, "a", @progbits
     .hidden mainstay_ranks_resume
     .globl mainstay_ranks_resume
-mainstay_ranks_resume:            # rsp: the address of the registers; 64 bytes above it, the extended state
+mainstay_ranks_resume:            # at rsp: the address of the registers; at rsp + 64: the extended state
     mov rbx, [rsp]
     mov eax, {kept}
     xor edx, edx
@@ -52,7 +52,7 @@ unsafe extern "C" {
 /// The signal that interrupts a rank. Without a handler it does nothing.
 pub(crate) const INTERRUPT: c_int = libc::SIGURG;
 
-/// The parts of the extended state that come back: x87, SSE, AVX, AVX-512.
+/// The parts of the extended state that are restored: x87, SSE, AVX, AVX-512.
 const KEPT: u64 = 0xe7;
 /// The part with the keys of memory protection, which no rank changes.
 const KEYS: u64 = 1 << 9;
@@ -92,21 +92,21 @@ pub(crate) fn resume_code() -> &'static [u8] {
     }
 }
 
-/// Whether a rank runs now. For another thread, to which it may be over at once.
+/// Whether a rank runs now. Another thread asks; the answer may be out of date at once.
 pub(crate) fn is_in_rank() -> bool {
     // SAFETY: one byte, written by the code of the switch.
     unsafe { (&raw const mainstay_ranks_selector).read_volatile() != 0 }
 }
 
-/// Offsets in the extended state as the kernel stores it on a stack of signals.
+/// Offsets in the extended state, as the kernel stores it in the frame of a signal.
 const SOFTWARE: usize = 464;
 const MAGIC: u32 = 0x4650_5853;
 const STATE_BITS: usize = 512;
 
-/// The extended state of an interrupted rank; `None` if it has parts that would not come back.
+/// The extended state of an interrupted rank. `None`: it has parts that would not be restored.
 fn extended_state(context: &libc::ucontext_t) -> Option<Vec<u8>> {
     let state = context.uc_mcontext.fpregs.cast::<u8>();
-    // SAFETY: the kernel has put it there, and its length behind the magic number.
+    // SAFETY: the kernel stored it there, with its length behind the magic number.
     unsafe {
         let words = state.add(SOFTWARE).cast::<u32>();
         if state.is_null() || words.read_unaligned() != MAGIC {
@@ -123,7 +123,7 @@ fn extended_state(context: &libc::ucontext_t) -> Option<Vec<u8>> {
     }
 }
 
-/// The bytes to put on the stack of an interrupted rank, and where they begin; the gate is then called from there.
+/// The bytes to put on the stack of an interrupted rank, and their address, from which the rank then calls the gate.
 /// `resume`: the address of [`resume_code`].
 pub(super) fn frame(context: &libc::ucontext_t, resume: usize) -> Option<(usize, Vec<u8>)> {
     let state = extended_state(context)?;
@@ -142,7 +142,7 @@ pub(super) fn frame(context: &libc::ucontext_t, resume: usize) -> Option<(usize,
     Some((begin, bytes))
 }
 
-/// Lets the rank go on with call `call` of the gate, on the stack that [`frame`] has prepared.
+/// Lets the rank make `call` of the gate, with its stack at the bytes of [`frame`].
 pub(super) fn enter_gate(context: &mut libc::ucontext_t, stack: usize, call: i64) {
     let registers = &mut context.uc_mcontext.gregs;
     registers[libc::REG_RSP as usize] = stack as i64;
@@ -150,7 +150,7 @@ pub(super) fn enter_gate(context: &mut libc::ucontext_t, stack: usize, call: i64
     registers[libc::REG_RDI as usize] = call;
     registers[libc::REG_RSI as usize] = 0;
     registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
-    // A call begins with an empty stack of x87 registers. Without its bit the state is that of a new process.
+    // A call needs an empty stack of x87 registers. The kernel resets a part whose bit is clear.
     // SAFETY: `frame` has found the extended state there.
     unsafe {
         let bits = context.uc_mcontext.fpregs.cast::<u8>().add(STATE_BITS).cast::<u64>();

@@ -90,13 +90,13 @@ impl Context<'_> {
         self.register(libc::REG_RSP)
     }
 
-    /// The bytes with which the rank can be interrupted here, and the place on its stack where they begin; `None`: it
-    /// cannot. `resume`: the address of the code that brings the registers back.
+    /// The bytes that an interrupt puts on the rank's stack, and their address. `None`: the rank cannot be interrupted here.
+    /// `resume`: the address of the code that restores the registers.
     pub fn interrupt_frame(&self, resume: usize) -> Option<(usize, Vec<u8>)> {
         frame(self.0, resume)
     }
 
-    /// Lets the rank call the gate from the frame at `stack`.
+    /// Lets the rank call the gate, with the bytes of [`Context::interrupt_frame`] at `stack`.
     pub fn enter_gate(&mut self, stack: usize, call: i64) {
         enter_gate(self.0, stack, call);
     }
@@ -116,7 +116,7 @@ impl Context<'_> {
 pub(crate) trait InRank {
     /// Handles system call `number` and stores its result in `context`. `thread_pointer` is the rank's, and may change.
     fn system_call(&mut self, number: i64, context: &mut Context, thread_pointer: &mut u64);
-    /// The rank runs for long. May let it call the gate.
+    /// The rank has run for long. May let it call the gate.
     fn interrupted(&mut self, context: &mut Context);
     /// The rank has done something that ends it. Does not return.
     fn fault(&mut self, signal: c_int, address: u64, context: &Context) -> !;
@@ -162,7 +162,7 @@ struct KernelAction {
 fn handle(signal: c_int, handler: usize) -> io::Result<()> {
     const SA_RESTORER: u64 = 0x0400_0000;
     let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART) as u64 | SA_RESTORER;
-    // A system call of a rank is not interrupted.
+    // The interrupt waits while a system call of a rank is handled.
     let mask = 1 << (INTERRUPT - 1);
     let action = KernelAction { handler, flags, restorer: mainstay_ranks_restorer as *const () as usize, mask };
     // SAFETY: the action is valid. libc's own sigaction would put in its own restorer, and the system call there is trapped.
