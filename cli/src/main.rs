@@ -12,6 +12,7 @@ mod look;
 mod output;
 mod outside;
 mod progress;
+mod random;
 mod ranks;
 mod replaced;
 mod room;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         Command::Report(wanted) => look::report(&wanted),
         Command::Verify(wanted) => look::verify(&wanted),
         Command::Advise(wanted) => look::advise(&wanted),
+        Command::Model(wanted) => look::model(&wanted),
         Command::Oracle(wanted) => look::oracle(&wanted),
         Command::Trace(wanted) => return look::trace(&wanted).unwrap_or_else(ended_early),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),

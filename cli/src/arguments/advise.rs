@@ -124,7 +124,7 @@ fn level(text: &str) -> Result<Level, String> {
     Ok(Level { name, cost, restart: restart.unwrap_or_default(), survives: survives.unwrap_or(1.0) })
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let share = percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent: f64| percent / 100.0);
     share.ok_or_else(|| format!("{text:?} is no share, 0% to 100%"))

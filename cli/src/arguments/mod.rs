@@ -3,6 +3,7 @@
 mod advise;
 mod groups;
 mod look;
+mod model;
 mod oracle;
 mod ranks;
 mod rehearse;
@@ -16,6 +17,7 @@ mod trace;
 pub use advise::*;
 pub use groups::command;
 pub use look::*;
+pub use model::*;
 pub use oracle::*;
 pub use ranks::*;
 pub use rehearse::*;
@@ -84,6 +86,7 @@ pub enum Command {
     Checkpoint(Checkpoint),
     Evacuate(Evacuate),
     Advise(Advise),
+    Model(Model),
     Mpicc(Mpicc),
     Mpicxx(Mpicxx),
     Mpifort(Mpifort),

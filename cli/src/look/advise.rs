@@ -1,6 +1,9 @@
 //! `mainstay advise`: computes the best size of the pool from a measured checkpoint, and calls `failures`.
 
-use super::failures;
+use super::{
+    failures::{self, ns},
+    staging::{parts, staging},
+};
 use crate::{
     arguments,
     document::{
@@ -115,7 +118,7 @@ fn pool<'a>(survey: &'a SpaceSurvey, revision: &RevisionSurvey, nodes: &[Node]) 
 fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>, Failure> {
     let mut why_not = Vec::new();
     for revision in survey.revisions.iter().filter(|revision| revision.complete) {
-        let Some(parts) = parts(revision)? else { return Ok(None) };
+        let Some(parts) = parts(&revision.shards)? else { return Ok(None) };
         match unfit(&parts) {
             None => return Ok(Some((revision, nodes(parts.into_iter().flatten())))),
             Some(why) => why_not.push(format!("revision {} {why}", revision.key.number)),
@@ -126,17 +129,6 @@ fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>
         return Err(Failure::lost(format!("there is no complete revision in {}", survey.path)));
     };
     Err(Failure::lost(format!("no complete revision in {} has the times of a pool: {newest}", survey.path)))
-}
-
-/// The profile of each shard, `None` for one without; `None` as a whole if the revision was removed meanwhile.
-fn parts(revision: &RevisionSurvey) -> Result<Option<Vec<Option<Part>>>, Failure> {
-    let mut parts = Vec::new();
-    for shard in &revision.shards {
-        let Some(manifest) = shard.manifest()? else { return Ok(None) };
-        let part = |profile| Part { shard: shard.shard, phases: shard.phases, profile };
-        parts.push(manifest.annex.profile.map(part));
-    }
-    Ok(Some(parts))
 }
 
 /// The reason that these revisions are not enough, and the remedy.
@@ -161,30 +153,9 @@ fn unfit(parts: &[Option<Part>]) -> Option<String> {
     empty.then(|| "holds no data".to_owned())
 }
 
-/// The ranks of a node copy side by side, so the longest copy is the time of all. Writes begin when the first rank has
-/// left phase 1, and end when the last is durable.
-fn staging(node: &Node) -> Staging {
-    let each = || node.parts.iter().map(|part| &part.phases);
-    let copy_ns = each().map(|p| p.copy_ns).max().unwrap_or(0);
-    let begin = each().map(|p| p.t1_unix_ns.saturating_add(p.communication_ns)).min().unwrap_or(0);
-    let end = each().map(|p| p.t1_unix_ns.saturating_add(p.durable_ns)).max().unwrap_or(0);
-    let slowest = node.slowest().phases;
-    let rest_ns = slowest.perceived_ns.saturating_sub(slowest.buffer_wait_ns).saturating_sub(slowest.copy_ns);
-    Staging {
-        bytes: node.pieces().total().bytes,
-        copy: Duration::from_nanos(copy_ns),
-        write: Duration::from_nanos(end.saturating_sub(begin)),
-        rest: Duration::from_nanos(rest_ns),
-    }
-}
-
 /// A job goes on when its slowest node does.
 fn slowest(staged: &[Staging], pool_bytes: u64) -> Duration {
     staged.iter().map(|staging| staging.perceived(pool_bytes)).max().unwrap_or(Duration::ZERO)
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn measured_node(node: &Node, staging: &Staging) -> MeasuredNode {
@@ -282,18 +253,6 @@ mod tests {
     use crate::document::nodes::tests::part;
 
     const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn what_is_measured_spans_the_ranks_of_a_node() {
-        let mut parts = [part(0), part(1)];
-        let t1 = parts[0].phases.t1_unix_ns;
-        parts[1].phases.t1_unix_ns = t1 + 1_000_000;
-        let staging = staging(&nodes(parts)[0]);
-        assert_eq!(staging.bytes, 4 * MIB);
-        // Rank 1 copied longer. Rank 0 left phase 1 first, after 1 ms, and rank 1 was durable last, after 31 ms.
-        assert_eq!((staging.copy, staging.write), (6 * MS, 30 * MS));
-        assert_eq!(staging.rest, 10 * MS);
-    }
 
     #[test]
     fn the_job_is_as_slow_as_its_slowest_node() {

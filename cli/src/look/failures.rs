@@ -29,7 +29,7 @@ pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<Ad
         let why =
             || Failure::usage(format!("--level {0}: give {0}:cost=TIME, or a SPACE with a measured cost", level.name));
         let checkpoint = level.cost.or(measured).ok_or_else(why)?;
-        Ok(LevelCost { checkpoint, restart: level.restart, survives: level.survives })
+        Ok(LevelCost { checkpoint, under_way: Duration::ZERO, restart: level.restart, survives: level.survives })
     });
     let costs: Vec<LevelCost> = costs.collect::<Result<_, Failure>>()?;
     let pattern = model::pattern(&costs, mtbf)?;
@@ -104,7 +104,7 @@ pub fn memory(stated: &Failures) -> Result<Option<Memory>, Failure> {
     Ok(Some(Memory { shard_bytes: shard, copies, keep, bytes: bytes(0)?, feeding_bytes }))
 }
 
-fn ns(time: Duration) -> u64 {
+pub fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -170,12 +170,12 @@ pub fn memory_page(memory: &Memory) -> String {
 }
 
 /// As elsewhere, but hours if minutes are too small.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     if ns < 2 * HOUR_NS { text::duration(ns) } else { format!("{} h", text::number(ns as f64 / HOUR_NS as f64)) }
 }
 
 /// With enough digits to distinguish it from none and from all.
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let (percent, near) = (100.0 * share, 100.0 * share.min(1.0 - share));
     let digits = if share > 0.5 { 2 } else { 3 };
     let places = if near > 0.0 { (digits - 1 - near.log10().floor() as i32).clamp(0, 18) } else { 0 };

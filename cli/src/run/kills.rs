@@ -1,6 +1,7 @@
 //! The moments at which a job is killed: after some checkpoints and a random delay.
 
-use super::{random::Random, report::Report};
+use super::report::Report;
+use crate::random::Random;
 use std::time::{Duration, Instant};
 
 /// A job that saves nothing is killed within this share of its time.

@@ -18,7 +18,6 @@ mod launcher;
 mod nodes;
 mod outcome;
 mod placing;
-mod random;
 mod rehearse;
 mod report;
 mod signals;

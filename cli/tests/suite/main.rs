@@ -21,6 +21,7 @@ mod export;
 mod hold;
 mod levels;
 mod look;
+mod model;
 mod oracle;
 mod printed;
 mod profile;

@@ -3,7 +3,7 @@
 //!
 //! Failures come at random, at a rate of 1 / `mtbf`, and also while saving. After a failure, the job goes back to the
 //! last checkpoint on the nearest level that survives it, or on a farther one, and repeats the work and the checkpoints
-//! since. No failure comes during a restart.
+//! since. After a failure during a restart, the same restart begins again.
 
 use super::young;
 use crate::error::{Error, Result};
@@ -19,6 +19,9 @@ const EVERY_MAX: f64 = 100_000.0;
 pub struct LevelCost {
     /// The time that the program waits, or is slowed down, for a checkpoint that goes there too.
     pub checkpoint: Duration,
+    /// The time after that until the checkpoint counts there. Until then the level takes no other one, and a failure
+    /// goes back to the one before.
+    pub under_way: Duration,
     /// The time from a failure until the program goes on from this level.
     pub restart: Duration,
     /// The fraction of failures that the level survives: 0 to 1.
@@ -59,24 +62,36 @@ pub fn left_to(levels: &[LevelCost]) -> Vec<f64> {
 pub fn pattern(levels: &[LevelCost], mtbf: Duration) -> Result<Pattern> {
     check(levels, mtbf)?;
     let most = survived(levels.iter());
-    let mut best: Option<Pattern> = None;
-    for chosen in 1..1_u32 << levels.len() {
-        let used: Vec<usize> = (0..levels.len()).filter(|level| chosen >> level & 1 == 1).collect();
+    let subsets =
+        (1..1_u32 << levels.len()).map(|chosen| (0..levels.len()).filter(move |level| chosen >> level & 1 == 1));
+    let best = subsets.filter_map(|used| {
+        let used: Vec<usize> = used.collect();
         let among: Vec<LevelCost> = used.iter().map(|level| levels[*level]).collect();
-        if survived(among.iter()) < most || left_to(&among).contains(&0.0) {
-            continue;
-        }
-        for every in rounded(&among, mtbf) {
-            let interval = interval(&among, &every, mtbf);
-            let lost = lost(&among, &every, interval, mtbf);
-            if best.as_ref().is_none_or(|best| lost < best.lost) {
-                let mut all = vec![None; levels.len()];
-                zip(&used, &every).for_each(|(level, every)| all[*level] = Some(*every));
-                best = Some(Pattern { interval, every: all, lost });
-            }
-        }
-    }
+        let best = if survived(among.iter()) < most { None } else { of_all(&among, mtbf) }?;
+        let mut every = vec![None; levels.len()];
+        zip(&used, best.every).for_each(|(level, one)| every[*level] = one);
+        Some(Pattern { every, ..best })
+    });
+    let best = best.min_by(|one, other| one.lost.total_cmp(&other.lost));
     best.ok_or_else(|| Error::argument("levels", "none survives any failure"))
+}
+
+/// As [`pattern`], but no level is left out. `None`: no failures are left to one of them.
+pub fn pattern_of_all(levels: &[LevelCost], mtbf: Duration) -> Result<Option<Pattern>> {
+    check(levels, mtbf)?;
+    Ok(of_all(levels, mtbf))
+}
+
+fn of_all(levels: &[LevelCost], mtbf: Duration) -> Option<Pattern> {
+    if left_to(levels).contains(&0.0) {
+        return None;
+    }
+    let patterns = rounded(levels, mtbf).into_iter().map(|every| {
+        let interval = interval(levels, &every, mtbf);
+        let lost = lost(levels, &every, interval, mtbf);
+        Pattern { interval, every: every.into_iter().map(Some).collect(), lost }
+    });
+    patterns.min_by(|one, other| one.lost.total_cmp(&other.lost))
 }
 
 fn check(levels: &[LevelCost], mtbf: Duration) -> Result<()> {
@@ -107,7 +122,11 @@ fn rates(levels: &[LevelCost], mtbf: Duration) -> Vec<f64> {
 /// For each level, the number of checkpoints between saves: the two multiples around the best value, for each choice of
 /// the nearer level.
 fn rounded(levels: &[LevelCost], mtbf: Duration) -> Vec<Vec<u64>> {
-    let alone = |level: usize| young(levels[level].checkpoint, mtbf).as_secs_f64() / left_to(levels)[level].sqrt();
+    let left = left_to(levels);
+    let alone = |level: usize| {
+        let best = young(levels[level].checkpoint, mtbf).as_secs_f64() / left[level].sqrt();
+        best.max(levels[level].under_way.as_secs_f64())
+    };
     let mut patterns = vec![vec![1]];
     for level in 1..levels.len() {
         let best = (alone(level) / alone(0)).clamp(1.0, EVERY_MAX);
@@ -126,18 +145,20 @@ fn rounded(levels: &[LevelCost], mtbf: Duration) -> Vec<Vec<u64>> {
 }
 
 /// The computing time between two checkpoints, to first order, if each level is saved once in `every` checkpoints:
-/// sqrt(2 Σ (C / every) / Σ (λ every)).
+/// sqrt(2 Σ (C / every) / Σ (λ every)). It is longer if a level still has a checkpoint under way then.
 fn interval(levels: &[LevelCost], every: &[u64], mtbf: Duration) -> Duration {
     let saving: f64 = zip(levels, every).map(|(level, every)| level.checkpoint.as_secs_f64() / *every as f64).sum();
     let again: f64 = zip(rates(levels, mtbf), every).map(|(rate, every)| rate * *every as f64).sum();
-    Duration::try_from_secs_f64((2.0 * saving / again).sqrt()).unwrap_or(Duration::MAX)
+    let free = zip(levels, every).map(|(level, every)| level.under_way.as_secs_f64() / *every as f64);
+    Duration::try_from_secs_f64(free.fold((2.0 * saving / again).sqrt(), f64::max)).unwrap_or(Duration::MAX)
 }
 
 /// The expected fraction of lost time, not only to first order. `every`: each a multiple of the one before.
 ///
 /// The first pass over one part of the pattern, of length L, takes D = (e^ΛL − 1) · (1/Λ + Σ pᵢ (Rᵢ + Aᵢ)). Failures
-/// come at a rate of Λ. A fraction pᵢ of them is left to level i; each costs its restart Rᵢ and repeats all parts Aᵢ
-/// since its last checkpoint.
+/// come at a rate of Λ. A fraction pᵢ of them is left to level i; each costs its restart, which takes
+/// Rᵢ = (e^Λr − 1) / Λ if it takes r without a failure, and repeats all parts Aᵢ since its last checkpoint. While that is under way, the one before counts: on average this repeats as much again as is
+/// computed meanwhile.
 fn lost(levels: &[LevelCost], every: &[u64], interval: Duration, mtbf: Duration) -> f64 {
     let rates = rates(levels, mtbf);
     let rate: f64 = rates.iter().sum();
@@ -152,7 +173,10 @@ fn lost(levels: &[LevelCost], every: &[u64], interval: Duration, mtbf: Duration)
         let now = reached[part as usize];
         let back = |every: u64| now - reached[(part - part % every) as usize];
         let failed: f64 = zip(zip(levels, every), &rates)
-            .map(|((level, every), one)| one / rate * (level.restart.as_secs_f64() + back(*every)))
+            .map(|((level, every), one)| {
+                let restart = (rate * level.restart.as_secs_f64()).exp_m1() / rate;
+                one / rate * (restart + level.under_way.as_secs_f64() + back(*every))
+            })
             .sum();
         reached.push(now + (rate * (interval.as_secs_f64() + saving)).exp_m1() * (1.0 / rate + failed));
     }
@@ -168,6 +192,7 @@ mod tests {
     fn level(checkpoint: f64, restart: f64, survives: f64) -> LevelCost {
         LevelCost {
             checkpoint: Duration::from_secs_f64(checkpoint),
+            under_way: Duration::ZERO,
             restart: Duration::from_secs_f64(restart),
             survives,
         }
@@ -201,7 +226,12 @@ mod tests {
                     which < 0.0
                 })
                 .unwrap_or(levels.len() - 1);
-            time += levels[hit].restart.as_secs_f64();
+            let restart = levels[hit].restart.as_secs_f64();
+            while fails_in < restart {
+                time += fails_in;
+                fails_in = draw(&mut rng);
+            }
+            (time, fails_in) = (time + restart, fails_in - restart);
             part -= part % every[hit];
         }
         1.0 - interval * parts as f64 / time
@@ -261,6 +291,19 @@ mod tests {
         assert!(found.lost < least * 1.02, "{found:?}, and {least}");
         let several = found.every.iter().flatten().copied().collect::<Vec<u64>>();
         assert!(several.windows(2).all(|two| two[1].is_multiple_of(two[0])), "{several:?}");
+    }
+
+    #[test]
+    fn a_checkpoint_under_way_delays_the_next_and_does_not_count() {
+        let with = |under_way| LevelCost { under_way: seconds(under_way), ..level(0.5, 0.0, 1.0) };
+        let of = |under_way| pattern_of_all(&[with(under_way)], seconds(20_000.0)).unwrap().unwrap();
+        let (at_once, later, much_later) = (of(0.0), of(100.0), of(300.0));
+        assert_eq!((later.interval, much_later.interval), (at_once.interval, seconds(300.0)));
+        assert!(((later.lost - at_once.lost) / (100.0 / 20_000.0) - 1.0).abs() < 0.02, "{later:?}, {at_once:?}");
+        let second = LevelCost { under_way: seconds(5000.0), ..level(1e-3, 0.0, 1.0) };
+        let two = pattern_of_all(&[level(0.5, 0.0, 0.9), second], seconds(20_000.0)).unwrap().unwrap();
+        assert!(two.interval.as_secs_f64() * two.every[1].unwrap() as f64 > 4999.0, "{two:?}");
+        assert!(pattern_of_all(&[with(0.0), with(0.0)], seconds(20_000.0)).unwrap().is_none());
     }
 
     #[test]

@@ -34,6 +34,18 @@ pub fn failure_with_buddies(nodes: u64, node_mtbf: Duration, run: Duration, inte
     Ok(any_of(nodes as f64 / 2.0, fails * (interval.as_secs_f64() / node_mtbf.as_secs_f64())))
 }
 
+/// The probability that the loss of a node takes the last copy of a shard along: the other copies were on nodes that
+/// were lost within `exposed` before. The time stands for C of section 4.3; λ·`exposed` is the probability that a node is
+/// among those. As [`Buddies`](crate::group) chooses them, the copies of a node's ranks are on several others: a node is
+/// in up to `copies` groups for each rank on it. `node_mtbf`: between losses of one node. 1 for a single copy.
+pub fn last_copy_lost(nodes: u64, ranks_per_node: u64, copies: u64, node_mtbf: Duration, exposed: Duration) -> f64 {
+    let others = nodes.saturating_sub(1) as f64;
+    let groups_max = (1..copies).map(|one| (others + 1.0 - one as f64) / one as f64).product();
+    let groups = f64::min(copies as f64 * others.min(ranks_per_node as f64), groups_max);
+    let lost = (exposed.as_secs_f64() / node_mtbf.as_secs_f64()).powi(copies as i32 - 1).min(1.0);
+    if copies <= 1 { 1.0 } else { any_of(groups, lost) }
+}
+
 /// λ times `time`.
 fn share(what: &str, time: Duration, node_mtbf: Duration) -> Result<f64> {
     if time >= node_mtbf {
@@ -71,6 +83,25 @@ mod tests {
         let with = failure_with_buddies(2, 1000 * year, HOUR, Duration::from_nanos(1)).unwrap();
         let expected = (1.0 / 8.76e6) * (1e-9 / 3600.0 / 8.76e6);
         assert!((with / expected - 1.0).abs() < 1e-9, "{with}");
+    }
+
+    /// Formula (2) asks that both fail in the same C. If C begins with the first failure, it covers either order.
+    #[test]
+    fn one_pair_is_formula_2() {
+        let (node_mtbf, run, exposed) = (8760 * HOUR, 100 * HOUR, HOUR / 10);
+        let expected = failure_with_buddies(2, node_mtbf, run, 2 * exposed).unwrap();
+        let losses = 2.0 * share("the run", run, node_mtbf).unwrap();
+        let lost = last_copy_lost(2, 64, 2, node_mtbf, exposed);
+        assert!((losses * lost / expected - 1.0).abs() < 1e-3, "{lost}");
+        // A rank of each of 64 has its copy on another node, and holds the copy of another.
+        let spread = last_copy_lost(1000, 64, 2, node_mtbf, exposed);
+        assert!((spread / lost / 128.0 - 1.0).abs() < 1e-2, "{spread}");
+        assert_eq!(last_copy_lost(1000, 64, 1, node_mtbf, exposed), 1.0);
+        let third = last_copy_lost(1000, 64, 3, node_mtbf, exposed);
+        assert!((third / (192.0 * (0.1 / 8760.0_f64).powi(2)) - 1.0).abs() < 1e-2, "{third}");
+        // Three nodes are one group of three.
+        assert!((last_copy_lost(3, 64, 3, HOUR, HOUR / 10) / 0.01 - 1.0).abs() < 1e-9);
+        assert_eq!(last_copy_lost(2, 64, 2, HOUR, HOUR), 1.0);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A drawing of each predictor's gain.
 
-use crate::{document::Replayed, exit::Failure};
+use crate::{document::Replayed, exit::Failure, look::svg};
 use plotters::{
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
-use std::{fs, path::Path};
+use std::path::Path;
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 300; // of one trace
@@ -14,10 +14,7 @@ const BAR: f64 = 0.7;
 
 /// Draws a panel for each trace to the file `path`.
 pub fn draw(replayed: &Replayed, path: &Path) -> Result<(), Failure> {
-    let mut svg = String::new();
-    panels(replayed, &mut svg).map_err(|e| Failure::refused(format!("drawing failed: {e}")))?;
-    let name = mainstay_engine::printable_path(path);
-    fs::write(path, svg).map_err(|e| Failure::refused(format!("writing {name} failed: {e}")))
+    svg::write(path, |svg| panels(replayed, svg))
 }
 
 fn panels(replayed: &Replayed, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {

@@ -13,7 +13,6 @@ use super::{
     job,
     job::{Ended, Limits},
     kills::{Calm, Killed, Killing, Moment},
-    random::Random,
     report::{Recoveries, Report},
     signals::Signals,
     tree,
@@ -23,6 +22,7 @@ use crate::{
     document::ItemDiff,
     exit::{Exit, Failure, say},
     look, output, outside,
+    random::Random,
     text::count,
 };
 use mainstay_engine::{Landmarks, Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
