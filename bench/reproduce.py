@@ -1,24 +1,34 @@
 """Every table and figure of the five papers, measured with Mainstay, beside the published values.
 
-make reproduce                  writes bench/out/reproduce.json, reproduce.html and docs/reproduction.md; about three hours
+make reproduce                  writes bench/out/reproduce.json, reproduce.html and docs/reproduction.md; about an hour
 make reproduce PAPER=000        one paper; FIGURE='7(a)': one figure; QUICK=1: small
 make reproduce NPB=DIR          also with the NAS benchmarks that you have compiled in DIR, as ranks in slots
 make reproduce KEEP=1           without the benchmarks that have rows in bench/out
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from harness import machine
+from harness import arguments, machine
 from reproduce import document, page, text
 from reproduce.figure import Results
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
+# Each benchmark as large as its figures need, and no larger; all together take about an hour.
+OPTIONS = {
+    "staging": ("--rounds", 5),
+    "run": ("--seconds", 6, "--rounds", 3),
+    "images": ("--seconds", 6, "--rounds", 2),
+    "space": ("--ways", "segmented", "file", "delegated_direct", "--no-local"),
+    "levels": ("--nodes", 2, "--rounds", 3, "--sizes", 100, 250, 500, 1000),
+    "recovery": ("--rounds", 3),
+    "objects": ("--steps", 600, "--rounds", 3),
+    "speculation": ("--part", 32, "--shorter", 8, "--every", 4, "--share", 0.4),
+}
 
 
 def variable(name):
@@ -26,13 +36,12 @@ def variable(name):
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments.Parser(__doc__, "rows and page", has_scratch=False)
     parser.add_argument("--paper", default=variable("PAPER"), choices=["", *(of.PAPER for of in document.PAPERS)])
     parser.add_argument("--figure", default=variable("FIGURE"), help="a part of its name, such as 7(a)")
     parser.add_argument(
         "--keep", action="store_true", default=variable("KEEP") not in ("", "0"), help="rows that are there"
     )
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where rows and page go")
     return parser.parse_args()
 
 
@@ -41,7 +50,8 @@ def measure(o, bench, words):
     rows = o.out / f"{bench}.json"
     if not (o.keep and rows.exists()):
         rows.unlink(missing_ok=True)
-        command = [sys.executable, HERE / f"{bench}.py", "--out", o.out, *(["--only", *words] if words else [])]
+        scale = () if arguments.QUICK else OPTIONS[bench]
+        command = [sys.executable, HERE / f"{bench}.py", "--out", o.out, *scale, *(["--only", *words] if words else [])]
         print(f"\n$ {' '.join(map(str, command[1:]))}", flush=True)
         if status := subprocess.run(list(map(str, command)), check=False).returncode:
             print(f"{bench} ended with {status}: the rows that it wrote until then count", flush=True)
@@ -74,7 +84,7 @@ def main():
     (o.out / "reproduce.json").write_text(json.dumps(made, indent=1) + "\n")
     (o.out / "reproduce.html").write_text(page.page(made))
     print(f"\n{o.out / 'reproduce.html'} shows all of it; reproduce.json has the numbers")
-    if len(pairs) == len(document.chosen()) and not variable("QUICK"):
+    if len(pairs) == len(document.chosen()) and not arguments.QUICK:
         write_docs(made)
 
 
