@@ -82,16 +82,18 @@ impl Removed {
         mem::take(&mut self.newest.lost).iter().for_each(|path| remove_second(path));
     }
 
-    /// Gives a file of the revision its name back, if it has lost that since.
+    /// Gives a file of the revision its name back, if it has lost that since. The second name stays until a newer revision
+    /// is safe: if the rank is brought back once more, it shows that the file may have another name.
     pub fn take_back(&mut self, path: &[u8]) {
         let second = second_name(path);
         let (first, second) = (OsStr::from_bytes(path), OsStr::from_bytes(&second));
         // An older second name is of no use while there is a file.
         let is_older = self.previous.lost.contains(path) || self.older.lost.contains(path);
         let is_lost = !is_older || fs::symlink_metadata(first).is_err();
-        if is_lost && fs::symlink_metadata(second).is_ok() {
-            let _ = fs::rename(second, first);
-            self.returned.extend(fs::metadata(first).map(|about| number_of(&about)));
+        let Ok(about) = fs::symlink_metadata(second) else { return };
+        if is_lost && replace(second, first, number_of(&about)).is_ok() {
+            self.returned.insert(number_of(&about));
+            self.newest.lost.insert(path.to_vec());
         }
     }
 
@@ -128,6 +130,18 @@ fn number_at((directory, name): (u64, u64)) -> Option<Number> {
     (kernel::call(libc::SYS_newfstatat, arguments) == 0).then_some((about[0], about[1]))
 }
 
+/// Makes `first` a name of the file `second` with this number, in place of any other file.
+fn replace(second: &OsStr, first: &OsStr, number: Number) -> io::Result<()> {
+    if fs::symlink_metadata(first).is_ok_and(|about| number_of(&about) == number) {
+        return Ok(());
+    }
+    let mut new = second.to_os_string();
+    new.push("~");
+    let _ = fs::remove_file(&new);
+    fs::hard_link(second, &new)?;
+    fs::rename(new, first)
+}
+
 fn remove_second(path: &[u8]) {
     let _ = fs::remove_file(OsStr::from_bytes(&second_name(path)));
 }
@@ -160,4 +174,38 @@ pub(super) fn nameless_again(path: &[u8], options: &mut fs::OpenOptions, bytes: 
     let mut made = fs::OpenOptions::new().write(true).read(true).custom_flags(libc::O_TMPFILE).open(folder)?;
     made.write_all(bytes)?;
     options.open(format!("/proc/self/fd/{}", made.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rename of a file over another name of itself does nothing.
+    #[test]
+    fn a_rename_is_repeated_after_a_second_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, log] = ["first", "log"].map(|name| folder.path().join(name));
+        fs::write(&first, "a line").unwrap();
+        let path = first.as_os_str().as_bytes().to_vec();
+        let mut removed = Removed::default();
+        removed.begin_revision(BTreeMap::from([(number_of(&fs::metadata(&first).unwrap()), path.clone())]));
+        let revision = removed.clone();
+        let rename = |removed: &mut Removed| {
+            let names = [&first, &log].map(|path| CString::new(path.as_os_str().as_bytes()).unwrap());
+            let [from, to] = names.each_ref().map(|name| (libc::AT_FDCWD as u64, name.as_ptr() as u64));
+            removed.will_be_renamed(from, to);
+            removed.keep(from.0, from.1);
+            fs::rename(&first, &log).unwrap();
+        };
+        rename(&mut removed);
+        for _ in 0..3 {
+            removed = revision.clone();
+            removed.take_back(&path);
+            assert_eq!(fs::read(&first).unwrap(), b"a line");
+        }
+        rename(&mut removed);
+        assert!(!first.exists() && log.exists());
+        removed.end();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no second name is left");
+    }
 }
