@@ -23,8 +23,12 @@ def refusal():
     if not shutil.which("criu"):
         return "it is not installed"
     checked = subprocess.run(["criu", "check"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    errors = [line for line in checked.stderr.splitlines() if line.startswith("Error")]
-    return (errors[0].partition(": ")[2] if errors else "`criu check` fails") if checked.returncode else None
+    if checked.returncode == 0:
+        return None
+    errors = [line.partition(": ")[2] for line in checked.stderr.splitlines() if line.startswith("Error")]
+    # A child of it that ends is an error, too, and comes first.
+    causes = [error for error in errors if not error.startswith("exited")]
+    return f"`criu check` of version {version()}: {(causes or errors or ['fails'])[0]}"
 
 
 def version():

@@ -12,7 +12,7 @@ def load(tensors, folder):
     try:
         checkpoint.load(tensors, checkpoint_id=folder)
     except CheckpointException as error:
-        raise RuntimeError(*(failure for failure, _ in error.failures.values())) from error
+        raise RuntimeError(", ".join(repr(failure) for failure, _ in error.failures.values())) from error
     return tensors
 
 
