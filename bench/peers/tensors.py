@@ -1,6 +1,7 @@
 """Tensors that PyTorch's savers save: of one process, or of several ranks."""
 
 import os
+import tempfile
 
 from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
@@ -12,8 +13,8 @@ def meet(comm, folder):
     if distributed.is_initialized():
         return
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
-    meeting = comm.bcast(f"{folder}/meeting-{os.getpid()}")
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=comm.rank, world_size=comm.size)
+    meeting = comm.bcast(tempfile.mkdtemp(prefix="meeting-", dir=folder) if comm.rank == 0 else None)
+    distributed.init_process_group("gloo", init_method=f"file://{meeting}/store", rank=comm.rank, world_size=comm.size)
 
 
 def across_ranks(tensors, comm):
