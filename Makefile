@@ -23,7 +23,7 @@ RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ran
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch check-criu environment-peers peers stage wheel python
 
 help:
 	@echo "make build                    the libraries and the command, in $(BUILT)"
@@ -35,6 +35,7 @@ help:
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make reproduce                every table and figure of the five papers, on one page; PAPER=000, FIGURE='7(a)', QUICK=1, NPB=DIR"
+	@echo "make peers                    the same work with other savers: numpy, HDF5, PyTorch, CRIU; a table in bench/out/peers.md"
 	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps the parts for a debugger"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
@@ -47,7 +48,7 @@ help:
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
 	@echo "make clean                    removes the results of all these"
 	@echo
-	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and .venv-mpich are made from."
+	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and its like are made from."
 
 .venv/ready: requirements.lock tools/venv.sh
 	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv requirements.lock
@@ -59,6 +60,10 @@ help:
 # zig, a hundred megabytes: for `make wheel` alone.
 .venv-wheel/ready: requirements-wheel.lock tools/venv.sh
 	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv-wheel requirements-wheel.lock
+
+# PyTorch, and with it the libraries of CUDA, 5 GB: for `make peers` alone.
+.venv-peers/ready: requirements-peers.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv-peers requirements-peers.lock
 
 environments: .venv/ready .venv-mpich/ready
 
@@ -77,6 +82,10 @@ check-slurm:
 # PyTorch. Without it the test of the training reports it, and is skipped.
 check-torch:
 	@sh tools/debian.sh torchrun:python3-torch
+
+# CRIU. Without it `make peers` reports it.
+check-criu:
+	@sh tools/debian.sh criu
 
 # A browser that shows a page of `mainstay report`. Without it its test reports it, and is skipped.
 check-browser:
@@ -100,13 +109,13 @@ stage: build
 wheel: check-rust .venv-wheel/ready
 	sh tools/wheel.sh $(GLIBC)
 
+INSTALL_WHEEL = -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall target/python/*.whl
+
 # The wheel for this machine, from the files of `make build`, installed where tests and demo look for it.
 python: stage .venv/ready
 	@rm -rf target/python
 	.venv/bin/maturin build --profile $(BUILD_PROFILE) --out target/python
-	@for home in .venv .venv-mpich; do test ! -e $$home/ready || \
-		$$home/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
-			target/python/*.whl || exit; done
+	@for home in .venv .venv-mpich; do test ! -e $$home/ready || $$home/bin/python $(INSTALL_WHEEL) || exit; done
 
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
@@ -146,6 +155,14 @@ endif
 # CephFS, for paper 001, is used if it is there.
 reproduce: build python .venv-mpich/ready
 	@PAPER='$(PAPER)' FIGURE='$(FIGURE)' QUICK='$(QUICK)' NPB='$(NPB)' KEEP='$(KEEP)' .venv/bin/python bench/reproduce.py
+
+# The other savers, and Mainstay as `make python` has made it.
+environment-peers: .venv-peers/ready
+	@.venv-peers/bin/python $(INSTALL_WHEEL)
+
+peers: check-criu python
+	@$(MAKE) --no-print-directory environment-peers
+	@QUICK='$(QUICK)' .venv/bin/python bench/peers.py
 
 # Nothing that is installed knows PREFIX: the folder may be moved. Without cargo, as often under sudo, it
 # installs the files of the last build.
@@ -214,4 +231,4 @@ campaign: check-tests check-cephfs check-slurm check-browser check-torch wheel $
 	@$(PYTHON) tools/test.py --campaign
 
 clean:
-	rm -rf target .venv .venv-mpich .venv-wheel dist demo-out bench/out
+	rm -rf target .venv .venv-mpich .venv-wheel .venv-peers dist demo-out bench/out

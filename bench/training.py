@@ -5,6 +5,7 @@
 Writes bench/out/training.json; QUICK=1: small, within a minute.
 """
 
+import functools
 import os
 import shutil
 import sys
@@ -17,6 +18,8 @@ from harness import arguments, rows
 try:
     import mainstay
     import torch
+    from peers.torch_save import TorchSave
+    from torch import distributed
 except ImportError as error:
     sys.exit(f"{error}: take a Python that has PyTorch, and `pip install target/python/*.whl` (made by `make python`)")
 
@@ -84,20 +87,9 @@ class Training:
         yield
         self._session.wait()
 
-    def save(self):
-        torch.save(self._weights, self._folder / "save.pt")
-        yield
-        os.sync()
-
-    def dcp(self, dcp):
-        dcp.save(self._weights, checkpoint_id=self._folder / "dcp")
-        yield
-        os.sync()
-
-    def dcp_async(self, dcp):
-        saving = dcp.async_save(self._weights, checkpoint_id=self._folder / "dcp")
-        yield
-        saving.result()
+    def by(self, saver):
+        """Saves by a saver of PyTorch, which may not sync."""
+        yield from saver(self._weights, self._folder).save(0)
         os.sync()
 
     def clear(self):
@@ -107,31 +99,26 @@ class Training:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def peer():
-    """torch.distributed.checkpoint, if this PyTorch has all of it."""
-    import torch.distributed as distributed
-
+def distributed_savers():
+    """Those of torch.distributed.checkpoint, if this PyTorch has all of it."""
     if not distributed.is_available():
-        return None
+        return {}
     try:
-        from torch.distributed import checkpoint
+        from peers import dcp
     except ImportError:
-        return None
-    if not hasattr(checkpoint, "async_save"):
-        return None
-    store = distributed.HashStore()
-    distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
-    return checkpoint
+        return {}
+    distributed.init_process_group("gloo", rank=0, world_size=1, store=distributed.HashStore())
+    return {"dcp": dcp.Save, "dcp_async": dcp.AsyncSave}
 
 
 def main():
     o = options()
     o.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="training-", dir=o.scratch) as folder:
-        training, dcp = Training(o, Path(folder)), peer()
-        sides = {"raw_write": training.write, "mainstay": training.mainstay, "torch_save": training.save}
-        if dcp:
-            sides |= {"dcp": lambda: training.dcp(dcp), "dcp_async": lambda: training.dcp_async(dcp)}
+        training = Training(o, Path(folder))
+        sides = {"raw_write": training.write, "mainstay": training.mainstay}
+        for name, saver in {"torch_save": TorchSave, **distributed_savers()}.items():
+            sides[name] = functools.partial(training.by, saver)
         copies, waits, durable = [], {side: [] for side in sides}, {side: [] for side in sides}
         for number in range(o.rounds + 1):  # the first one warms up
             training.change()

@@ -1,0 +1,1 @@
+"""Mainstay beside the other savers that a user can install: the same work for all."""
