@@ -69,6 +69,7 @@ mod settle;
 mod shard_room;
 mod shard_transfers;
 mod shards;
+mod sights;
 mod speculative;
 mod state;
 mod status_reporter;
