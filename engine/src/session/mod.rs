@@ -36,6 +36,7 @@ mod held_revisions;
 mod holders;
 mod holds;
 mod layout;
+mod layout_files;
 mod level;
 mod level_plan;
 mod levels;
