@@ -35,7 +35,8 @@ impl Between for Counting {
         Ok(names)
     }
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        self.request();
+        // The file, and room for each of its stretches.
+        self.0.add(Quantity::Metadata, 1 + wanted.stretches.len() as u64);
         disk.open(name, Access::Write, Some(wanted))
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {

@@ -5,7 +5,7 @@ use super::{
     counted_device::counted_device,
     counted_group::CountedGroup,
     counts::{Counter, Most},
-    support::bounded,
+    support::bounded_by,
 };
 use mainstay_engine::{
     Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
@@ -15,10 +15,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{Barrier, mpsc::Receiver},
     thread::{self, Scope},
+    time::Duration,
 };
 
 /// Ranks need no deep stack.
 const STACK_BYTES: usize = 512 << 10;
+/// A thousand ranks on a few processors take their time.
+const LIMIT: Duration = Duration::from_secs(1200);
 
 struct Job {
     ranks: usize,
@@ -29,21 +32,20 @@ struct Job {
     end_of_node: Barrier,
 }
 
-/// The highest counts of a job of `ranks` ranks.
-pub fn counted(ranks: usize) -> Most {
+/// The highest counts of a job of `ranks` ranks, `on_node` on each node.
+pub fn counted(ranks: usize, on_node: usize) -> Most {
     // On storage, the files of so many ranks would take long to write.
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let on_node = (ranks / 2).min(8);
     let (most, end_of_node) = (Most::default(), Barrier::new(on_node));
     let job = Job { ranks, on_node, directory: directory.path().to_owned(), most, end_of_node };
-    bounded("a job that loses a node", || {
+    bounded_by(LIMIT, "a job that loses a node", || {
         thread::scope(|scope| {
             let (groups, spares) = ThreadGroup::with_spares(ranks, on_node);
             groups.into_iter().for_each(|group| start(scope, || job.live(group)));
             spares.into_iter().for_each(|spare| start(scope, || job.replace(spare)));
         });
     });
-    bounded("the next job", || {
+    bounded_by(LIMIT, "the next job", || {
         thread::scope(|scope| {
             ThreadGroup::new(ranks).into_iter().for_each(|group| start(scope, || job.come_back(group)));
         });
