@@ -69,7 +69,7 @@ fn counts_grow_with_the_logarithm_of_the_ranks() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "long; make campaign runs it"]
 fn counts_of_many_ranks_grow_with_the_logarithm() {
     // A rank opens the files of its node, and one process can open only so many.
     grow(&[4, 16, 64, 256, 1024], 2);
