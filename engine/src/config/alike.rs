@@ -3,14 +3,14 @@
 use super::{Config, KEYS};
 use crate::{
     error::{Error, Result},
-    group::{Group, gather},
+    group::{Group, gather_unequal},
 };
 
 /// Refuses settings that differ between ranks and must not differ. Collective; the same error on every rank.
 pub(crate) fn check_alike(group: &dyn Group, config: &Config) -> Result<()> {
     let keys: Vec<_> = KEYS.iter().filter(|key| key.alike).collect();
     let mine: Vec<String> = keys.iter().map(|key| (key.show)(config).to_string()).collect();
-    let all = gather(group, &mine)?;
+    let all = gather_unequal(group, &mine)?;
     for (rank, theirs) in all.iter().enumerate() {
         for (at, key) in keys.iter().enumerate() {
             let [first, other] =

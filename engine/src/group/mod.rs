@@ -21,7 +21,7 @@ mod threads;
 mod watch;
 
 pub use agree::agree;
-pub(crate) use agree::{decode, encode, gather};
+pub(crate) use agree::{Unlike, broadcast, decode, encode, gather, gather_unequal, gather_unlike};
 pub use buddies::{Apart, Buddies, Seat};
 pub use divided::Divided;
 pub use equal::{broadcast_sized, gather_padded};

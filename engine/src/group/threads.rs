@@ -86,13 +86,14 @@ impl ThreadGroup {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn meet(&self, mine: &[u8]) -> Result<Arc<Vec<Vec<u8>>>> {
+    /// Gives `mine`, and returns what `unite` makes of the bytes of all ranks. The last rank to come calls it for all.
+    fn meet(&self, mine: &[u8], unite: impl Fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>) -> Result<Arc<Vec<Vec<u8>>>> {
         let mut state = self.meeting.lock();
         state.check(|_| false)?;
         state.given[self.rank] = Some(mine.to_vec());
         if state.given.iter().all(Option::is_some) {
             let result = state.given.iter_mut().map(|slot| slot.take().unwrap_or_default()).collect();
-            state.result = Arc::new(result);
+            state.result = Arc::new(unite(result));
             state.ended += 1;
             self.meeting.changed.notify_all();
             return Ok(state.result.clone());
@@ -130,6 +131,14 @@ impl ThreadGroup {
     }
 }
 
+/// The higher of any two numbers of 8 bytes.
+fn higher(mut one: Vec<u8>, other: Vec<u8>) -> Vec<u8> {
+    for (one, other) in one.chunks_exact_mut(8).zip(other.chunks_exact(8)).filter(|(one, other)| **one < **other) {
+        one.copy_from_slice(other);
+    }
+    one
+}
+
 fn fill(into: &mut [u8], from: usize, sent: &[u8]) -> Result<()> {
     if sent.len() != into.len() {
         let what = format!("{} bytes from rank {from} instead of {}", sent.len(), into.len());
@@ -164,6 +173,9 @@ impl MeetingState {
     /// The ranks that go on, once all have said whether they do; `None` marks the place of a replaced rank.
     fn survivors(&self) -> Option<Vec<Option<usize>>> {
         let ranks = 0..self.given.len();
+        if self.left.len() + self.shrinking.len() < ranks.len() {
+            return None;
+        }
         let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
         let mut spares = self.spares.len() + self.starters_needed();
         let mut goes_on = |rank: usize| match self.left.contains(&rank) {
@@ -228,21 +240,19 @@ impl Group for ThreadGroup {
     }
 
     fn all_max(&self, values: &mut [u64]) -> Result<()> {
-        let mine: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        for theirs in self.meet(&mine)?.iter() {
-            for (value, bytes) in values.iter_mut().zip(theirs.chunks_exact(8)) {
-                *value = (*value).max(u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-            }
-        }
+        let mine: Vec<u8> = values.iter().flat_map(|v| v.to_be_bytes()).collect();
+        let highest = self.meet(&mine, |all| vec![all.into_iter().reduce(higher).unwrap_or_default()])?;
+        let (highest, _) = highest[0].as_chunks();
+        values.iter_mut().zip(highest).for_each(|(value, bytes)| *value = u64::from_be_bytes(*bytes));
         Ok(())
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        Ok(self.meet(mine)?.to_vec())
+        Ok(self.meet(mine, |all| all)?.to_vec())
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let all = self.meet(if self.rank == root { bytes } else { &[] })?;
+        let all = self.meet(if self.rank == root { bytes } else { &[] }, |all| all)?;
         bytes.clone_from(&all[root]);
         Ok(())
     }

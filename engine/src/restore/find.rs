@@ -1,6 +1,7 @@
 //! Finds the complete revisions: the shards that all ranks see must include every shard from 0 to count−1. A minimum of
 //! the ranks' newest revisions would be wrong, because ranks may have kept different ones.
 
+use super::shard_set::{ShardSet, one};
 use crate::{
     commit::{Complete, Ledger, RevisionKey},
     error::{Error, Result},
@@ -16,11 +17,12 @@ use std::{
     ops::Range,
 };
 
-/// One shard that a rank sees.
+/// One shard that a rank sees, or the shards of all ranks, if each sees the same of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) key: RevisionKey,
-    pub(crate) shard: u32,
+    pub(crate) which: Range<u32>,
+    /// The number of shards of the revision.
     pub(crate) shards: u32,
     pub(crate) layout: [u8; 16],
 }
@@ -37,8 +39,8 @@ pub(crate) struct DamagedShard {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) shards: Vec<Seen>,
-    /// The layout and the rank of every visible portion, even an empty one.
-    pub(crate) portions: Vec<([u8; 16], u32)>,
+    /// The layouts and the ranks of all visible portions, even empty ones.
+    pub(crate) portions: Vec<([u8; 16], Range<u32>)>,
     /// The lineages in slots and revisions.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
@@ -89,7 +91,7 @@ impl Sight {
     /// Adds the shards of the `ledger` of a portion.
     pub(crate) fn add(&mut self, ledger: &Ledger) {
         let portion = ledger.portion();
-        self.portions.push((portion.layout_id(), portion.rank()));
+        self.portions.push((portion.layout_id(), one(portion.rank())));
         for kept in ledger.found() {
             self.lineages.push(kept.entry.lineage);
             self.shards.push(Seen::of(&kept.entry, portion.layout_id()));
@@ -104,6 +106,24 @@ impl Sight {
         self.shards.retain(|seen| !is_out(&seen.key));
     }
 
+    /// The same sight as one of shard 0, if it has no damage and only the shard `own`.
+    pub(crate) fn of_shard_alone(&self, own: u32) -> Option<Sight> {
+        let is_own = |which: &Range<u32>| *which == one(own);
+        let is_alone = self.shards.iter().all(|seen| is_own(&seen.which))
+            && self.portions.iter().all(|(_, ranks)| is_own(ranks))
+            && self.damage.is_empty()
+            && self.damaged_shards.is_empty();
+        is_alone.then(|| self.with_shards(one(0)))
+    }
+
+    /// The same sight with the shards `which`.
+    pub(crate) fn with_shards(&self, which: Range<u32>) -> Sight {
+        let mut sight = self.clone();
+        sight.shards.iter_mut().for_each(|seen| seen.which = which.clone());
+        sight.portions.iter_mut().for_each(|(_, ranks)| *ranks = which.clone());
+        sight
+    }
+
     /// The same sight, as if all portions belonged to one layout.
     pub(crate) fn without_layouts(mut self) -> Sight {
         self.shards.iter_mut().for_each(|seen| seen.layout = [0; 16]);
@@ -114,7 +134,7 @@ impl Sight {
 
 impl Seen {
     pub(crate) fn of(entry: &Entry, layout: [u8; 16]) -> Seen {
-        Seen { key: RevisionKey::of(entry), shard: entry.shard, shards: entry.shards, layout }
+        Seen { key: RevisionKey::of(entry), which: one(entry.shard), shards: entry.shards, layout }
     }
 }
 
@@ -134,29 +154,30 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
             return Err(Error::LineageConflict { path: path.to_owned(), lineage: lineage.number, first, second });
         }
     }
-    let mut shards: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+    let mut shards: BTreeMap<(RevisionKey, [u8; 16], u32), ShardSet> = BTreeMap::new();
     for seen in sights.iter().flat_map(|sight| &sight.shards) {
-        shards.entry((seen.key, seen.layout, seen.shards)).or_default().insert(seen.shard);
+        shards.entry((seen.key, seen.layout, seen.shards)).or_default().add(seen.which.clone());
         found.number_max = found.number_max.max(seen.key.number);
     }
     let unseen = shards.iter().rev().filter_map(|((key, layout, count), have)| {
         // A shard that is missing from a visible portion was never complete, or was removed.
-        let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
+        let lacks =
+            |(of, ranks): &([u8; 16], Range<u32>)| of == layout && !have.has_all(&(ranks.start..ranks.end.min(*count)));
         let whole = Complete { key: *key, shards: *count, layout: *layout };
-        let shards = gaps(have.iter().copied(), *count);
+        let shards = have.gaps(*count);
         let is_unseen = !shards.is_empty() && !sights.iter().flat_map(|sight| &sight.portions).any(lacks);
         is_unseen.then_some(Unseen { whole, shards })
     });
     found.unseen = unseen.collect();
     if mutant::is(Mutant::NoId) {
         // Without the id, a shard is not tied to the run and the layout that wrote it.
-        let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), ShardSet> = BTreeMap::new();
         for ((key, _, count), have) in shards {
-            merged.entry((key, [0; 16], count)).or_default().extend(have);
+            merged.entry((key, [0; 16], count)).or_default().extend(have.stretches());
         }
         shards = merged;
     }
-    let complete = shards.iter().rev().filter(|((_, _, count), have)| have.len() as u64 == u64::from(*count));
+    let complete = shards.iter().rev().filter(|((_, _, count), have)| have.count() == u64::from(*count));
     found.complete =
         complete.map(|((key, layout, shards), _)| Complete { key: *key, shards: *shards, layout: *layout }).collect();
     found.complete.dedup_by_key(|complete| complete.key);
@@ -169,14 +190,6 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     let damaged_slots = sights.iter().flat_map(|sight| &sight.damaged_slots).filter(|what| listed.insert(*what));
     found.damaged_slots = damaged_slots.cloned().collect();
     Ok(found)
-}
-
-/// The numbers from 0 to `count` − 1 that are not among `found`, which ascend. They are returned as stretches: `count`
-/// was read from a file, and may be huge.
-pub(crate) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
-    let ends = found.chain([count]);
-    let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
-    gaps.filter(|gap| !gap.is_empty()).collect()
 }
 
 /// The mutant's choice: the lowest of the ranks' newest revisions.
@@ -200,10 +213,12 @@ mod tests {
 
     fn sight(shard: u32, revisions: &[(u64, u64)]) -> Sight {
         let key = |(l, number): &(u64, u64)| RevisionKey { lineage: lineage(*l, *l as u8), number: *number };
-        let shards = revisions.iter().map(|r| Seen { key: key(r), shard, shards: 2, layout: [1; 16] }).collect();
+        let which = one(shard);
+        let shards =
+            revisions.iter().map(|r| Seen { key: key(r), which: which.clone(), shards: 2, layout: [1; 16] }).collect();
         Sight {
             shards,
-            portions: vec![([1; 16], shard)],
+            portions: vec![([1; 16], which)],
             lineages: revisions.iter().map(|r| key(r).lineage).collect(),
             ..Sight::default()
         }
@@ -241,18 +256,12 @@ mod tests {
             let mut both = [sight(0, &[(1, 5), (l, number)]), sight(1, &[(l, number)])];
             for sight in &mut both {
                 sight.shards.last_mut().unwrap().layout = [2; 16];
-                sight.portions = vec![([2; 16], 0), ([2; 16], 1)];
+                sight.portions = vec![([2; 16], 0..2)];
             }
-            both[0].portions.push(([1; 16], 0));
+            both[0].portions.push(([1; 16], 0..1));
             unseen(&both)
         };
         assert_eq!((with(2, 3), with(1, 4)), (None, Some(5)));
-    }
-
-    #[test]
-    fn gaps_are_stretches() {
-        assert_eq!(gaps([0, 2, 3].into_iter(), u32::MAX), [1..2, 4..u32::MAX]);
-        assert!(gaps(0..3, 3).is_empty());
     }
 
     #[test]

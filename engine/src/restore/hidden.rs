@@ -3,7 +3,10 @@
 //! Invariant: the answer is no only if, for any contents of the damaged portions, every revision lacks a shard that
 //! none of them can have held.
 
-use super::find::{DamagedShard, Sight};
+use super::{
+    find::{DamagedShard, Sight},
+    shard_set::ShardSet,
+};
 use crate::commit::RevisionKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +18,7 @@ pub(crate) struct Hidden {
     is_unknown: bool,
     /// The number of ranks of each visible layout.
     ranks: BTreeMap<u32, u32>,
-    shards: BTreeMap<(RevisionKey, u32), BTreeSet<u32>>,
+    shards: BTreeMap<(RevisionKey, u32), ShardSet>,
 }
 
 impl Hidden {
@@ -25,7 +28,7 @@ impl Hidden {
             self.is_unknown |= sight.damaged_shards.contains(&None);
             self.ranks.extend(sight.layouts.iter().copied());
             for seen in &sight.shards {
-                self.shards.entry((seen.key, seen.shards)).or_default().insert(seen.shard);
+                self.shards.entry((seen.key, seen.shards)).or_default().add(seen.which.clone());
             }
         }
     }
@@ -33,14 +36,14 @@ impl Hidden {
     /// Whether a complete revision may have existed that the damage has made unreadable.
     pub(crate) fn may_be_complete(&self) -> bool {
         let damaged_shards: BTreeSet<u32> = self.damaged_shards.iter().map(|damaged| damaged.shard).collect();
-        let with_hurt = |have: &BTreeSet<u32>, count: u32| {
-            (0..count).all(|shard| have.contains(&shard) || damaged_shards.contains(&shard))
+        let with_hurt = |have: &ShardSet, count: u32| {
+            have.gaps(count).into_iter().flatten().all(|shard| damaged_shards.contains(&shard))
         };
         // If nothing of a revision is visible, an undamaged file of the layout gives its number of shards.
         let unseen = self.damaged_shards.iter().map(|damaged| self.ranks.get(&damaged.layout));
-        let none = BTreeSet::new();
+        let none = ShardSet::default();
         let hides_all = |count: Option<&u32>| count.is_none_or(|count| with_hurt(&none, *count));
-        let hides_rest = |((_, count), have): (&(RevisionKey, u32), &BTreeSet<u32>)| with_hurt(have, *count);
+        let hides_rest = |((_, count), have): (&(RevisionKey, u32), &ShardSet)| with_hurt(have, *count);
         self.is_unknown || unseen.into_iter().any(hides_all) || self.shards.iter().any(hides_rest)
     }
 }
@@ -48,13 +51,16 @@ impl Hidden {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{restore::Seen, space::format::Lineage};
+    use crate::{
+        restore::{Seen, one},
+        space::format::Lineage,
+    };
 
     const LAYOUT: u32 = 7;
 
     fn seen(number: u64, shards: &[u32], count: u32) -> Sight {
         let key = RevisionKey { lineage: Lineage { number: 1, id: [1; 16] }, number };
-        let seen = |shard: &u32| Seen { key, shard: *shard, shards: count, layout: [0; 16] };
+        let seen = |shard: &u32| Seen { key, which: one(*shard), shards: count, layout: [0; 16] };
         Sight { shards: shards.iter().map(seen).collect(), ..Sight::default() }
     }
 

@@ -14,11 +14,12 @@ mod pour;
 mod redistribute;
 mod regions;
 mod scatter;
+mod shard_set;
 mod stored;
 
 pub(crate) use base::{base_of, joined_rows};
 pub(crate) use blocks::BlockReader;
-pub(crate) use find::{DamagedShard, Found, Seen, Sight, find, gaps, hex};
+pub(crate) use find::{DamagedShard, Found, Seen, Sight, find, hex};
 pub(crate) use hash_rows::{HashRows, rows_of};
 pub(crate) use hidden::Hidden;
 pub(crate) use pour::{pour, pour_blocks};
@@ -27,4 +28,5 @@ pub(crate) use redistribute::{
 };
 pub(crate) use regions::{Targets, has_moved, match_regions, match_some};
 pub(crate) use scatter::Scatter;
+pub(crate) use shard_set::{ShardSet, one};
 pub(crate) use stored::Stored;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    group::{Group, agree, gather},
+    group::{Group, agree, gather, gather_unequal},
     restore::SavedShard,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ impl Levels {
         }
         agree(group, failed)?;
         let described: Vec<DescribedShard> = gather(group, &mine)?.concat();
-        let damage = Damage::united(gather(group, &damage)?);
+        let damage = Damage::united(gather_unequal(group, &damage)?);
         let is_described = |shard: &u32| described.iter().any(|(.., saved)| saved.entry.shard == *shard);
         match (0..complete.shards).find(|shard| !is_described(shard)) {
             None => Ok(described),

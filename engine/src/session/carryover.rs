@@ -5,10 +5,12 @@ use crate::{
     commit::RevisionKey,
     config::{self, Config},
     error::Result,
-    group::{Divided, Group, gather},
+    group::{Divided, Group, broadcast, gather_unlike},
+    restore::ShardSet,
     status::{Parts, Recovery, Way},
 };
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// An environment variable of processes that were started to replace others.
 const STARTED: &str = "MAINSTAY_RUN_REPLACES";
@@ -16,6 +18,7 @@ const STARTED: &str = "MAINSTAY_RUN_REPLACES";
 /// The facts that a surviving rank brings along from before the failure.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SurvivorFacts {
+    #[serde(skip)]
     pub(super) rank: u32,
     pub(super) ranks: u32,
     /// The number of the lineage under which it saved.
@@ -29,7 +32,9 @@ pub(super) struct SurvivorFacts {
     pub(super) spares_left: u32,
     /// The step that the program last gave to `due`.
     pub(super) step: u64,
+    #[serde(skip)]
     pub(super) noticed_unix_ns: u64,
+    #[serde(skip)]
     pub(super) regroup_ns: u64,
     #[serde(skip)]
     pub(super) divided: Divided,
@@ -92,22 +97,31 @@ impl RecoveryFacts {
     /// Finds out which ranks go on, and which are new. `spares` is the number of spares at the first opening.
     /// Collective.
     fn find(group: &dyn Group, carryover: &Carryover, spares: u32) -> Result<RecoveryFacts> {
-        let mine = (carryover.before, carryover.kept.has_any(), was_started());
-        let reported: Vec<(Option<SurvivorFacts>, bool, bool)> = gather(group, &mine)?;
-        let has_locks = reported.iter().any(|(_, is_locked, _)| *is_locked);
-        let started =
-            reported.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
-        let survivors: Vec<Option<SurvivorFacts>> = reported.into_iter().map(|(before, ..)| before).collect();
-        let before: Vec<SurvivorFacts> = survivors.iter().flatten().copied().collect();
-        let Some(SurvivorFacts { ranks: ranks_before, .. }) = before.first().copied() else {
+        // Most ranks kept their number and know the same. So they differ only in times.
+        let moved = carryover.before.map(|before| u64::from(before.rank).wrapping_sub(group.rank() as u64));
+        let mine = (carryover.before.zip(moved), carryover.kept.has_any(), was_started());
+        let reported = gather_unlike(group, &mine, &mine)?;
+        let all = reported.stretches(group);
+        let has_locks = all.iter().any(|(_, (_, is_locked, _))| *is_locked);
+        let is_started =
+            |(_, (before, _, was_started)): &&(_, &(Option<_>, bool, bool))| before.is_none() && *was_started;
+        let started: u32 = all.iter().filter(is_started).map(|(ranks, _)| ranks.len() as u32).sum();
+        let survivors: Vec<(Range<usize>, SurvivorFacts, u64)> = all
+            .into_iter()
+            .filter_map(|(ranks, (before, ..))| before.map(|(before, moved)| (ranks, before, moved)))
+            .collect();
+        let before = || survivors.iter().map(|(_, before, _)| before);
+        let Some(SurvivorFacts { ranks: ranks_before, .. }) = before().next().copied() else {
             return Ok(RecoveryFacts { spares_left: spares, has_locks, ..RecoveryFacts::default() });
         };
-        let highest = |of: fn(&SurvivorFacts) -> u64| before.iter().map(of).max().unwrap_or(0);
-        let (ranks, new) = (group.size() as u32, (survivors.len() - before.len()) as u32);
-        let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
+        let survived: ShardSet = survivors.iter().map(|(ranks, _, moved)| before_moving(ranks, *moved)).collect();
+        let highest = |of: fn(&SurvivorFacts) -> u64| before().map(of).max().unwrap_or(0);
+        let (ranks, new) = (group.size() as u32, group.size() as u32 - survived.count() as u32);
+        let spares = before().map(|before| before.spares_left).min().unwrap_or(0);
+        let [noticed_unix_ns, regroup_ns] = times(group, carryover.before.as_ref())?;
         let recovering = Recovery {
-            noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
-            failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
+            noticed_unix_ns,
+            failed: survived.gaps(ranks_before).into_iter().flatten().collect(),
             way: match () {
                 () if ranks < ranks_before => Way::Shrunk,
                 // Spares that were left may have died.
@@ -116,21 +130,35 @@ impl RecoveryFacts {
             },
             ranks_before,
             ranks,
-            parts: Parts { regroup_ns: highest(|before| before.regroup_ns), ..Parts::default() },
+            parts: Parts { regroup_ns, ..Parts::default() },
             step: Some(highest(|before| before.step)).filter(|step| *step > 0),
             ..Recovery::default()
         };
+        let first = survivors.first().map_or(0, |(ranks, ..)| ranks.start);
         Ok(RecoveryFacts {
             recovering: Some(recovering),
             has_locks,
             lineage: highest(|before| before.lineage),
             next_number: highest(|before| before.next_number),
-            newest: before.iter().filter_map(|before| before.newest).max(),
-            fed: before.iter().filter_map(|before| before.fed).max(),
+            newest: before().filter_map(|before| before.newest).max(),
+            fed: before().filter_map(|before| before.fed).max(),
             spares_left: spares.saturating_sub(new - started),
-            missed_recoveries: missed_recoveries(group, &survivors, carryover)?,
+            missed_recoveries: missed_recoveries(group, first, carryover)?,
         })
     }
+}
+
+/// The former numbers of `ranks`, which lie `moved` above today's.
+fn before_moving(ranks: &Range<usize>, moved: u64) -> Range<u32> {
+    let before = |rank: usize| (rank as u64).wrapping_add(moved) as u32;
+    before(ranks.start)..before(ranks.end)
+}
+
+/// The first time at which a rank noticed the failure, and the longest time to regroup. Collective.
+fn times(group: &dyn Group, before: Option<&SurvivorFacts>) -> Result<[u64; 2]> {
+    let mut times = before.map_or([0; 2], |before| [!before.noticed_unix_ns, before.regroup_ns]);
+    group.all_max(&mut times)?;
+    Ok([!times[0], times[1]])
 }
 
 /// Whether this process was started to replace a failed rank. The front ends set the variable.
@@ -138,16 +166,12 @@ fn was_started() -> bool {
     std::env::var_os(STARTED).is_some()
 }
 
-/// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank has kept them.
-/// `survivors` shows which ranks were there before. Collective.
-fn missed_recoveries(
-    group: &dyn Group,
-    survivors: &[Option<SurvivorFacts>],
-    carryover: &Carryover,
-) -> Result<Vec<Recovery>> {
-    let Some(first) = survivors.iter().position(Option::is_some).filter(|first| *first > 0) else {
+/// The recoveries that a new rank 0 must report in place of the failed one. The lowest surviving rank, `first`, has kept
+/// them. Collective.
+fn missed_recoveries(group: &dyn Group, first: usize, carryover: &Carryover) -> Result<Vec<Recovery>> {
+    if first == 0 {
         return Ok(Vec::new());
-    };
+    }
     let since = carryover.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
-    Ok(gather(group, &since.unwrap_or_default())?.swap_remove(first))
+    broadcast(group, first, &since.unwrap_or_default())
 }

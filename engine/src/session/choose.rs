@@ -17,7 +17,7 @@ use crate::{
     commit::Complete,
     error::Result,
     ground::Instant,
-    group::{Group, agree, gather},
+    group::{Group, agree, gather_unequal},
     restore::{SavedShard, pour},
     space::format::OutputLength,
 };
@@ -114,7 +114,7 @@ impl Level {
 
 /// The damage of all ranks, if there is any. Collective.
 fn all_intact(group: &dyn Group, mine: Result<Intact<()>>) -> Attempted<()> {
-    let all = gather(group, &agree(group, mine)?.err())?;
+    let all = gather_unequal(group, &agree(group, mine)?.err())?;
     if all.iter().all(Option::is_none) {
         return Ok(());
     }

@@ -8,20 +8,18 @@ use super::{
     copies::Post,
     damage::{Attempted, Damage, Unreadable},
     fetch::Search,
-    level::Level,
+    level::{Level, Location},
     levels::Levels,
     shard_transfers::ShardTransfers,
+    sights::gather_sights,
 };
 use crate::{
     commit::{Complete, RevisionKey},
     error::{Error, ErrorKind, Result},
-    group::{Group, gather},
-    restore::{Found, Hidden, Sight, find},
+    group::{Group, gather_unequal},
+    restore::{Found, Hidden, ShardSet, Sight, find},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::{collections::BTreeMap, ops::Range};
 
 /// The revisions that all ranks see on all levels.
 pub(super) struct Choices {
@@ -36,7 +34,7 @@ pub(super) struct Choices {
 /// The shards of each revision, by level or copy.
 struct Spread {
     /// By revision and its number of shards, then by level.
-    locations: BTreeMap<(RevisionKey, u32), BTreeMap<usize, BTreeSet<u32>>>,
+    locations: BTreeMap<(RevisionKey, u32), BTreeMap<usize, ShardSet>>,
     families: Vec<Range<usize>>,
     /// For each level, whether all ranks see the same files.
     is_shared: Vec<bool>,
@@ -44,19 +42,19 @@ struct Spread {
 
 impl Spread {
     fn add(&mut self, level: usize, sights: &[Sight]) {
-        for seen in sights.iter().flat_map(|sight| &sight.shards).filter(|seen| seen.shard < seen.shards) {
+        for seen in sights.iter().flat_map(|sight| &sight.shards).filter(|seen| seen.which.start < seen.shards) {
             let by_level = self.locations.entry((seen.key, seen.shards)).or_default();
-            by_level.entry(level).or_default().insert(seen.shard);
+            by_level.entry(level).or_default().add(seen.which.start..seen.which.end.min(seen.shards));
         }
     }
 
     /// The revisions that are complete over all levels. A level in `without` no longer counts for its revision.
     fn complete(&self, found: &[Found], without: &[(Range<usize>, RevisionKey)]) -> Vec<Chosen> {
-        let chosen = |((key, shards), by_level): (&(RevisionKey, u32), &BTreeMap<usize, BTreeSet<u32>>)| {
+        let chosen = |((key, shards), by_level): (&(RevisionKey, u32), &BTreeMap<usize, ShardSet>)| {
             let is_out = |level: usize| without.iter().any(|(family, of)| of == key && family.contains(&level));
             let by_level = || by_level.iter().filter(|(level, _)| !is_out(**level));
-            let have: BTreeSet<u32> = by_level().flat_map(|(_, shards)| shards.iter().copied()).collect();
-            if have.len() as u64 != u64::from(*shards) {
+            let have: ShardSet = by_level().flat_map(|(_, shards)| shards.stretches()).collect();
+            if have.count() != u64::from(*shards) {
                 return None;
             }
             let on: Vec<usize> = by_level().map(|(level, _)| *level).collect();
@@ -81,9 +79,9 @@ impl Levels {
             let level = family.start;
             let (path, mut sights) = (self.at(level).location.device.path(), Vec::new());
             for index in family.clone() {
-                let reported = gather(group, &(self.at(index).sight(), self.at(index).location.domain.leader()))?;
-                spread.is_shared.push(reported.iter().all(|(_, leader)| *leader == reported[0].1));
-                let reported: Vec<Sight> = reported.into_iter().map(|(sight, _)| sight).collect();
+                let Location { writers, domain, .. } = &self.at(index).location;
+                let reported = gather_sights(group, &self.at(index).sight(), &writers.looked_after(group.rank()))?;
+                spread.is_shared.push(domain.has_all_of(group));
                 found.push(find(&reported, &self.at(index).location.device.path())?);
                 spread.add(index, &reported);
                 hidden.add(&reported);
@@ -203,6 +201,9 @@ impl Levels {
             let came = read(self.at(chosen.level), &chosen.complete, &mut transfers)?;
             return Ok((chosen.vain.clone(), came));
         }
+        if let Some(came) = self.try_own_shards(group, chosen, read)? {
+            return Ok((Vec::new(), came));
+        }
         let mut search = Search::begin(group, self, chosen)?;
         let mut damage = Damage::default();
         let mut brings = true;
@@ -231,6 +232,30 @@ impl Levels {
         }
     }
 
+    /// Tries a revision without a search, if every rank has its own shard on the nearest level: then no rank needs to
+    /// know where the shards of the others are. `None` if a rank lacks its shard, or any is damaged. Collective.
+    fn try_own_shards<T>(
+        &self,
+        group: &dyn Group,
+        chosen: &Chosen,
+        read: &mut impl FnMut(&Level, &Complete, &mut ShardTransfers) -> Attempted<T>,
+    ) -> Attempted<Option<T>> {
+        let level = self.at(chosen.level);
+        let own = level.stored(group.rank() as u32, &chosen.complete);
+        let own = own.filter(|_| chosen.complete.shards as usize == group.size());
+        let mut lacks = [u64::from(own.is_none())];
+        group.all_max(&mut lacks)?;
+        if lacks == [1] {
+            return Ok(None);
+        }
+        let mut transfers = ShardTransfers { reported: own.map(|own| vec![own]), ..ShardTransfers::default() };
+        match read(level, &chosen.complete, &mut transfers) {
+            Ok(came) => Ok(Some(came)),
+            Err(Unreadable::Damage(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// From now on the levels keep `chosen` and older revisions; they drop those that were tried in vain. A level with
     /// shards of `chosen` that may lack others keeps its shards until a newer revision is complete there.
     pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
@@ -256,7 +281,7 @@ impl Levels {
 
 /// An error on all ranks unless all ask for the same revision. Collective.
 pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
-    let asked = gather(group, &revision)?;
+    let asked = gather_unequal(group, &revision)?;
     let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
     let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
     let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");

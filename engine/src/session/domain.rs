@@ -28,6 +28,11 @@ impl Domain {
         self.seen.contains(rank)
     }
 
+    /// Whether all ranks of `group` see the same files.
+    pub(super) fn has_all_of(&self, group: &dyn Group) -> bool {
+        self.seen.ranks().len() == group.size()
+    }
+
     /// Whether `rank` looks after the portion of `owner`: the owner itself if it is in this domain, otherwise one of
     /// the domain's ranks.
     pub(super) fn looks_after(&self, rank: usize, owner: usize) -> bool {

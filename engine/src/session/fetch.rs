@@ -14,7 +14,7 @@ use super::{
 use crate::{
     commit::Complete,
     error::{Error, Result},
-    group::{Group, agree, gather},
+    group::{Group, agree, gather, gather_unequal},
     restore::{WantedItem, pour},
     space::Portion,
 };
@@ -282,7 +282,7 @@ impl Search {
                     Err(error) => reported.push((want.shard, want.location, Unreadable::in_place(error))),
                 }
             }
-            let reported = gather(group, &reported)?.concat();
+            let reported = gather_unequal(group, &reported)?.concat();
             self.pass_over(reported, &mut damage);
         }
     }
@@ -321,7 +321,7 @@ impl Search {
             }
             self.got.insert(want.shard, want.location);
         }
-        let reported = gather(group, &reported)?.concat();
+        let reported = gather_unequal(group, &reported)?.concat();
         Ok(self.pass_over(reported, damage))
     }
 
@@ -359,7 +359,7 @@ impl Search {
             read.err().map(|error| (shard, location, Unreadable::in_place(error)))
         };
         let reported: Vec<ReportedDamage> = whole.chain(shared).chain(parts).filter_map(damaged).collect();
-        let reported = gather(group, &reported)?.concat();
+        let reported = gather_unequal(group, &reported)?.concat();
         Ok(self.pass_over(reported, damage))
     }
 }

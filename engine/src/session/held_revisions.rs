@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ground::lock,
-    group::{Group, gather},
+    group::{Group, broadcast},
     space::{
         LayoutFile,
         format::{HOLDS, HoldAnswer, HoldAnswers, Lineage},
@@ -47,7 +47,7 @@ impl Level {
         sizes: ShardSizes<'_>,
     ) -> Result<()> {
         debug_assert!(!self.facts().busy.is_set(), "the holds change while a revision is under way");
-        let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
+        let asked = broadcast(group, 0, &asked.unwrap_or_default())?;
         let holdable = self.find(group)?.holdable();
         let before = self.holds.counting();
         self.holds.answer(asked, &holdable);

@@ -3,7 +3,7 @@
 use crate::{
     commit::{Complete, RevisionKey},
     error::Result,
-    group::{Group, agree, gather},
+    group::{Group, agree, broadcast},
     space::{
         LayoutFile,
         format::{Hold, HoldAnswer},
@@ -43,7 +43,7 @@ impl Holds {
         let newest = layouts.last().map(|layout| layout.header.layout_id);
         let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
         let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
-        let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
+        let (asked, refused, newest) = broadcast(group, 0, &mine)?;
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
         holds.answer(asked.clone(), holdable);
         // A hold that the previous job refused for want of room stays refused, unless the next revision goes to another

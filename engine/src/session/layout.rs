@@ -3,6 +3,7 @@
 use super::{
     changed::{PlannedShard, RoomBeside},
     epoch::{Epoch, same_id},
+    layout_files::{FilesOfShards, lowest_alike, with_first_slots},
     level::{CurrentLayout, LayoutRepair, Level, LevelKind, Writers},
     need::with_total_need,
     places,
@@ -16,9 +17,9 @@ use crate::{
     device::{Access, FileSystem, Stripes, stripe_bytes},
     error::{Error, Result},
     ground::lock,
-    group::{Group, agree, gather},
+    group::{Group, agree, gather_unequal},
     space::{
-        Arrangement, LayoutFile, Making, Per, Portion, create_layout, format::Codec, layout_name, open_layout,
+        Arrangement, LayoutFile, Making, Per, Portion, format::Codec, layout_name, make_unnamed, open_layout,
         probe_name, remove_layout, remove_layouts_of,
     },
 };
@@ -31,7 +32,7 @@ impl Level {
         let (group, device) = (epoch.group.with(entry), &*self.location.device);
         let files = self.files(group, epoch.node)?;
         let written = self.location.writers.shards_of(group.rank());
-        let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.files.current.is_none());
+        let lowest = written.first().map(|shard| files.lowest(*shard)).filter(|_| self.files.current.is_none());
         let mut arrangement = self.arrange(group, own)?;
         if self.files.mends.is_none() {
             self.check_memory(group, &arrangement.blocks)?;
@@ -49,21 +50,22 @@ impl Level {
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
         let made = match lowest {
             Some(lowest) if self.location.writers.of(lowest) == group.rank() => {
-                let sharers: Vec<usize> = (0..files.len()).filter(|shard| files[*shard] == lowest).collect();
+                let sharers: Vec<usize> = (0..group.size()).filter(|shard| files.lowest(*shard) == lowest).collect();
                 let header = arrangement.header(&sharers, takes_holds);
                 let (allocate, stripes) = (self.location.config.allocate, self.stripes());
                 let making = Making { allocate, stripes, when_mapped: self.files.makes_later, progress: &|_| () };
-                create_layout(device, header, &making, first).map(Some)
+                make_unnamed(device, header, &making).map(Some)
             }
             _ => Ok(None),
         };
+        let name = lowest.map(|lowest| layout_name(layout_number, lowest, layout_id));
+        let first_of_own = |rank| (self.location.writers.of(rank as usize) == group.rank()).then(|| first(rank));
+        let made = with_first_slots(group, device, made, (name.as_deref(), files.are_shared()), first_of_own);
         let own_file = made.as_ref().ok().and_then(Option::as_ref).cloned();
-        let layout = match (agree(group, made), lowest) {
+        let layout = match (agree(group, made), name) {
             (Ok(Some(layout)), _) => Ok(Some(layout)),
             // Without file locks, a newer job that took this one for dead may have removed the file.
-            (Ok(None), Some(lowest)) => {
-                open_layout(device, layout_name(layout_number, lowest, layout_id), Access::Write).map(Some)
-            }
+            (Ok(None), Some(name)) => open_layout(device, name, Access::Write).map(Some),
             (Ok(None), None) => Ok(None),
             (Err(error), _) if self.files.mends.is_some() => {
                 own_file.iter().for_each(|own| drop(remove_layout(device, own)));
@@ -110,11 +112,13 @@ impl Level {
         }
     }
 
-    /// For each shard, the lowest shard in the same file. `node`: the lowest rank of this rank's node. Collective.
-    fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
+    /// The shards that share a file. `node`: the lowest rank of this rank's node. Collective.
+    fn files(&self, group: &dyn Group, node: u32) -> Result<FilesOfShards> {
         if let Writers::Holders(holders) = &self.location.writers {
-            let first_of = |holder: &usize| holders.iter().position(|other| other == holder).unwrap_or(0);
-            return Ok(holders.iter().map(first_of).collect());
+            return Ok(FilesOfShards::OfHolders(lowest_alike(holders)));
+        }
+        if self.location.config.per == Per::Rank {
+            return Ok(FilesOfShards::Apart);
         }
         let file_system = if self.location.config.per == Per::Auto {
             self.location.device.directory().file_system()
@@ -124,13 +128,10 @@ impl Level {
         let of_file = match self.location.config.per {
             Per::Auto if !file_system.shares_badly() => self.location.domain.leader(),
             Per::Auto | Per::Node => node as usize,
-            Per::App => self.location.domain.leader(),
-            Per::Rank => group.rank(),
+            Per::App | Per::Rank => self.location.domain.leader(),
         };
-        let mine = (self.location.domain.leader(), of_file);
-        let all = gather(group, &mine)?;
-        let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
-        Ok((0..all.len()).map(lowest).collect())
+        let all = gather_unequal(group, &(self.location.domain.leader(), of_file))?;
+        Ok(if all.len() == 1 { FilesOfShards::One } else { FilesOfShards::Listed(lowest_alike(&all)) })
     }
 
     /// Chooses the places of the portions in a new layout. Collective.

@@ -5,7 +5,7 @@
 
 use super::{
     agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::EqualOnAllRanks,
-    holds::Holds, record::Record, shard_transfers::StoredShard,
+    holds::Holds, record::Record, shard_transfers::StoredShard, sights::gather_sights,
 };
 pub use crate::space::LevelKind;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     device::Device,
     error::{Error, Result},
     ground::lock,
-    group::{Group, gather},
+    group::Group,
     mutant::{self, Mutant},
     place::{Shard, Site},
     restore::{DamagedShard, Found, Sight, find},
@@ -156,6 +156,23 @@ impl Writers {
         match self {
             Writers::Owners | Writers::Nobody => shard,
             Writers::Holders(holders) => holders.get(shard).copied().unwrap_or(shard),
+        }
+    }
+
+    /// The shards that `rank` looks after, ascending: it writes their portions, or no rank does.
+    pub(super) fn looked_after(&self, rank: usize) -> Vec<usize> {
+        match self {
+            Writers::Owners | Writers::Nobody => vec![rank],
+            Writers::Holders(_) => self.shards_of(rank),
+        }
+    }
+
+    /// The writing ranks of a job of `ranks` ranks.
+    pub(super) fn writing(&self, ranks: usize) -> BTreeSet<usize> {
+        match self {
+            Writers::Owners => (0..ranks).collect(),
+            Writers::Holders(holders) => holders.iter().copied().collect(),
+            Writers::Nobody => BTreeSet::new(),
         }
     }
 
@@ -331,7 +348,10 @@ impl Level {
 
     /// The state of this level as all ranks together see it. Collective.
     pub(super) fn find(&self, group: &dyn Group) -> Result<Found> {
-        find(&gather(group, &self.sight())?, &self.location.device.path())
+        find(
+            &gather_sights(group, &self.sight(), &self.location.writers.looked_after(group.rank()))?,
+            &self.location.device.path(),
+        )
     }
 
     /// The shard of `rank`, which is this rank, in `candidate`: the one that it received, or else one that it sees here.

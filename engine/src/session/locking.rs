@@ -7,7 +7,7 @@ use super::domain::Domain;
 use crate::{
     device::Device,
     error::Result,
-    group::{Group, agree, gather, host_name},
+    group::{Group, agree, gather_unequal, host_name},
     space::{Locks, note_opener, with_opener},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -56,7 +56,7 @@ pub(super) fn take(
     let (rank, goes_on) = (group.rank() as u64, kept.is_some());
     let opened = kept.map_or_else(|| Locks::open(device).map(Arc::new), |kept| kept.of(device));
     let locks = agree(group, opened)?;
-    let held = if goes_on { gather(group, &locks.held())? } else { Vec::new() };
+    let held = if goes_on { held_by_all(group, &locks.held())? } else { Vec::new() };
     let ours = held.iter().enumerate().filter(|(rank, _)| domain.contains(*rank)).flat_map(|(_, held)| held);
     let ours: BTreeSet<u64> = ours.copied().collect();
     let others = if group.rank() == domain.leader() { locks.wait_for_others(GRACE, &ours) } else { Ok(()) };
@@ -77,4 +77,15 @@ pub(super) fn take(
     let mut unsupported = [u64::from(!locked)];
     group.all_max(&mut unsupported)?;
     Ok((locks, unsupported[0] == 0))
+}
+
+/// The numbers of the locks that each rank has. Collective.
+fn held_by_all(group: &dyn Group, mine: &[u64]) -> Result<Vec<Vec<u64>>> {
+    // Most ranks have the lock of their own number. Counted from there, they have the same.
+    let rank = group.rank() as u64;
+    let beyond = gather_unequal(group, &mine.iter().map(|lock| lock.wrapping_sub(rank)).collect::<Vec<u64>>())?;
+    let of = |rank: usize| {
+        beyond.get(rank).unwrap_or(&beyond[0]).iter().map(|lock| lock.wrapping_add(rank as u64)).collect()
+    };
+    Ok((0..group.size()).map(of).collect())
 }

@@ -9,7 +9,7 @@ use crate::{
     device::Allocate,
     error::{Error, Result},
     ground::control_group,
-    group::{Group, agree, gather},
+    group::{Group, agree, gather_unequal},
     place::portion_blocks,
     space::{blocks_in, bytes_with},
 };
@@ -25,7 +25,10 @@ impl Level {
             configured => blocks_in(configured),
         };
         let (mut blocks, outgrown): (Vec<u64>, Vec<_>) =
-            gather(group, &(own, self.files.outgrown.clone()))?.into_iter().unzip();
+            gather_unequal(group, &(own, self.files.outgrown.clone()))?.into_iter().unzip();
+        if let [all] = blocks[..] {
+            blocks = vec![all; group.size()];
+        }
         for (shard, before) in outgrown.into_iter().flatten() {
             if let Some(blocks) = blocks.get_mut(shard) {
                 *blocks = before.max(*blocks);
@@ -35,18 +38,16 @@ impl Level {
     }
 
     /// Bytes of all portions in the place where this rank writes. `blocks` has the size of each shard's portion.
-    /// Collective.
-    fn bytes_here(&self, group: &dyn Group, blocks: &[u64]) -> Result<u64> {
-        let leaders = gather(group, &self.location.domain.leader())?;
-        let is_here = |shard: &usize| leaders[self.location.writers.of(*shard)] == self.location.domain.leader();
-        Ok((0..leaders.len()).filter(is_here).map(|shard| bytes_with(blocks[shard])).fold(0, u64::saturating_add))
+    fn bytes_here(&self, blocks: &[u64]) -> u64 {
+        let is_here = |shard: &usize| self.location.domain.contains(self.location.writers.of(*shard));
+        (0..blocks.len()).filter(is_here).map(|shard| bytes_with(blocks[shard])).fold(0, u64::saturating_add)
     }
 
     /// Fails on all ranks if a new layout would be in memory that has too little room for all its portions. `blocks`
     /// has the size of each shard's portion. Such files can be made, but using them can end the job: a control group
     /// kills processes over its limit. Collective.
     pub(super) fn check_memory(&self, group: &dyn Group, blocks: &[u64]) -> Result<()> {
-        let needed = self.bytes_here(group, blocks)?;
+        let needed = self.bytes_here(blocks);
         let is_promised =
             self.location.device.directory().is_memory() && self.location.config.allocate != Allocate::Sparse;
         let free = self.location.device.directory().available_bytes().filter(|free| is_promised && *free < needed);
@@ -75,7 +76,7 @@ pub(super) fn with_total_need(group: &dyn Group, levels: &[&Level], size: &Size,
     }
     let mut needed = 0_u64;
     for level in levels {
-        match level.blocks_of_portions(group, size).and_then(|blocks| level.bytes_here(group, &blocks)) {
+        match level.blocks_of_portions(group, size).map(|blocks| level.bytes_here(&blocks)) {
             Ok(bytes) => needed = needed.saturating_add(if level.is_laid_out() { 0 } else { bytes }),
             Err(failed) => return failed,
         }

@@ -9,7 +9,7 @@ use crate::{
     device::{Device, Disk, Naming},
     error::{Error, Result},
     ground::files,
-    group::{Group, agree, gather},
+    group::{Group, agree, broadcast, gather_unequal},
     printable::printable_path,
     remark::{Remark, remark},
     space::{
@@ -160,7 +160,7 @@ impl NoteFile {
     fn of(group: &dyn Group, path: &Path) -> Result<NoteFile> {
         let read = agree(group, (group.rank() == 0).then(|| read_or_make(path)).transpose())?;
         let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage, note.back.clone())).unwrap_or_default();
-        let (id, lineage, back) = gather(group, &mine)?.swap_remove(0);
+        let (id, lineage, back) = broadcast(group, 0, &mine)?;
         // Only rank 0 needs the directories of levels that this job lacks.
         let within = read.map(|note| note.within).unwrap_or_default();
         Ok(NoteFile { space: path.to_owned(), said: LevelsNote { id, lineage, within, back } })
@@ -233,7 +233,7 @@ fn read_or_make(space: &Path) -> Result<LevelsNote> {
 /// Directories of this level that belong to nodes outside this job. Empty unless all ranks see the same directories in
 /// `within`. Collective.
 fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<dyn Device>>> {
-    let nodes = gather(group, &label())?;
+    let nodes = gather_unequal(group, &label())?;
     let is_other = |path: &PathBuf| {
         let node = name_of(path).and_then(|name| node_in(name, id));
         let holds_any = || entries(path).any(|path| name_of(&path).is_some_and(is_layout));
@@ -244,7 +244,7 @@ fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<
     let names: Vec<&str> = found.iter().filter_map(|path| name_of(path)).collect();
     let own = hash(names.join("/").as_bytes());
     // Ranks that see different directories have separate disks.
-    let is_shared = gather(group, &own)?.iter().all(|other| *other == own);
+    let is_shared = gather_unequal(group, &own)?.iter().all(|other| *other == own);
     let device = |path: PathBuf| Arc::new(Disk::existing(&path)) as Arc<dyn Device>;
     Ok(if is_shared { found.into_iter().map(device).collect() } else { Vec::new() })
 }

@@ -17,7 +17,7 @@ use crate::{
     commit::{Complete, Kept, RevisionKey},
     error::{Error, Result},
     feed::Source,
-    group::{agree, gather},
+    group::{agree, gather_unequal},
     place::Site,
     remark::remark,
     space::Portion,
@@ -40,7 +40,7 @@ impl SessionState {
         let rank = group.rank();
         let own = self.levels.at(family.start).shard(rank as u32, &chosen.complete);
         let own = agree(group, own.ok_or_else(lost_layout))?;
-        let lacking = gather(group, &self.lacking(family.clone(), chosen))?.concat();
+        let lacking = gather_unequal(group, &self.lacking(family.clone(), chosen))?.concat();
         if lacking.is_empty() {
             return Ok(());
         }

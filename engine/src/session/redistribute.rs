@@ -16,8 +16,8 @@ use crate::{
     commit::Complete,
     device::Access,
     error::{Error, Result},
-    group::{Group, agree, gather},
-    restore::{BlockReader, HashRows, SavedShard, Sharing, counts_as_same, share_of},
+    group::{Group, agree, gather, gather_unequal},
+    restore::{BlockReader, HashRows, SavedShard, ShardSet, Sharing, counts_as_same, one, share_of},
     space::{
         LayoutFile, Portion,
         format::{Entry, Hash, Item, ItemKind, Manifest, Refusal},
@@ -100,7 +100,7 @@ impl Level {
             }
         }
         agree(group, failed)?;
-        let damage = Damage::united(gather(group, &damage)?);
+        let damage = Damage::united(gather_unequal(group, &damage)?);
         if !damage.is_empty() {
             return Err(damage.into());
         }
@@ -145,8 +145,8 @@ impl Level {
         let mut shards = united(gather(group, &described.map_err(Clone::clone))?)?;
         shards.sort_by_key(|saved| saved.entry.shard);
         shards.dedup_by_key(|saved| saved.entry.shard);
-        let all = |shard: &u32| shards.iter().any(|saved| saved.entry.shard == *shard);
-        if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
+        let all: ShardSet = shards.iter().map(|saved| one(saved.entry.shard)).collect();
+        if let Some(shard) = all.gaps(candidate.shards).first().map(|gap| gap.start) {
             let path = self.location.device.path();
             return Err(Error::OutOfSight { path, revision: candidate.key.number, shard }.into());
         }
@@ -240,7 +240,7 @@ fn contents(
     if shards.len() == group.size() || shards.len() == 1 {
         return Ok(BTreeMap::new());
     }
-    let said: BTreeSet<String> = gather(group, &said)?.concat().into_iter().collect();
+    let said: BTreeSet<String> = gather_unequal(group, &said)?.concat().into_iter().collect();
     let is_common = |name: &str, bytes: u64| {
         let alike = |item: &Item| item.kind != ItemKind::Stream && item.place.is_none() && item.bytes == bytes;
         let items = || shards.iter().map(|saved| saved.item(name));

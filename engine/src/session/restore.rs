@@ -20,7 +20,7 @@ use crate::{
     commit::Complete,
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
-    group::{Group, agree, gather},
+    group::{Group, agree, gather_unequal},
     remark::remark,
     restore::{Targets, has_moved, match_regions, pour},
     space::{
@@ -257,7 +257,7 @@ impl SessionState {
 impl Program {
     /// Shares the damage that the program found. A rank that replaces a lost one knows none of it. Collective.
     pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
-        let reported = gather(group, &self.restored.passed_over)?;
+        let reported = gather_unequal(group, &self.restored.passed_over)?;
         self.restored.passed_over.clear();
         for (of, what) in reported.into_iter().flatten() {
             if !self.restored.passed_over.iter().any(|(known, _)| *known == of) {
@@ -377,7 +377,7 @@ pub(super) fn pour_together(
             intact(pour(portion, manifest, &sink))
         }
     };
-    let all = gather(group, &agree(group, mine)?.err())?;
+    let all = gather_unequal(group, &agree(group, mine)?.err())?;
     if all.iter().all(Option::is_none) {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 use crate::{
     commit::RevisionKey,
     error::{Error, Result, named},
-    group::{Group, gather},
+    group::{Group, broadcast},
     space::{GoneBack, LevelKind},
     status::{Saved, Status},
 };
@@ -28,7 +28,7 @@ impl DiskReport {
     pub(super) fn find(group: &dyn Group, directories: &[PathBuf], back: &[GoneBack]) -> Result<Option<DiskReport>> {
         let report = || DiskReport::of(&Status::newest_in(directories)?, back);
         let mine = if group.rank() == 0 { report() } else { None };
-        Ok(gather(group, &mine)?.swap_remove(0))
+        broadcast(group, 0, &mine)
     }
 
     fn of(status: &Status, back: &[GoneBack]) -> Option<DiskReport> {

@@ -219,10 +219,19 @@ pub(crate) fn create_layout(
     making: &Making<'_>,
     first: impl Fn(u32) -> Slot,
 ) -> Result<LayoutFile> {
+    let layout = make_unnamed(device, header, making)?;
+    let written = write_first_slots(&layout, |rank| Some(first(rank)));
+    written.and_then(|()| name_layout(device, &layout)).inspect_err(|_| remove_unnamed(device, &layout))?;
+    Ok(layout)
+}
+
+/// Makes a layout file without slots. It has an unfinished name until `name_layout`, which its portions' first slots
+/// precede.
+pub(crate) fn make_unnamed(device: &dyn Device, header: Header, making: &Making<'_>) -> Result<LayoutFile> {
     let header = Header { space_id: space_of_level(device.directory()).unwrap_or_default(), ..header };
     let lowest = header.portions.first().map_or(0, |place| place.rank as usize);
     let name = layout_name(header.layout_number, lowest, header.layout_id);
-    let unfinished = format!("{name}{UNFINISHED}");
+    let unfinished = unfinished(&name);
     let path: Arc<str> = path_of(device, &name).into();
     let Making { allocate, stripes, when_mapped, .. } = *making;
     let stretches = stretches(&header);
@@ -246,18 +255,41 @@ pub(crate) fn create_layout(
         let bytes = header.file_bytes;
         let (directory, header) = (Some(device.directory().clone()), header.clone());
         let (name, path, is_mapping_awaited) = (name.clone(), path.clone(), Arc::default());
-        let layout = LayoutFile { name, path, header, directory, file, is_mapping_awaited, bytes };
-        layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
-        // The name must never lead to a file without header or slots.
-        layout.file.sync().map_err(|e| Error::io("syncing", &layout.path, e))?;
-        device
-            .name(Naming::Rename { from: &unfinished, to: &layout.name })
-            .map_err(|e| Error::io("naming", &layout.path, e))?;
-        // No revision may be acknowledged in a file that a crash could still unname.
-        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
-        Ok(layout)
+        Ok(LayoutFile { name, path, header, directory, file, is_mapping_awaited, bytes })
     };
     attempt().inspect_err(|_| drop(device.name(Naming::Remove(&unfinished))))
+}
+
+/// The layout file `name` while it has no name.
+pub(crate) fn open_unnamed(device: &dyn Device, name: &str) -> Result<LayoutFile> {
+    open_layout(device, unfinished(name), Access::Write)
+}
+
+/// Writes the first slots of the portions for which `first` has one, and syncs them.
+pub(crate) fn write_first_slots(layout: &LayoutFile, first: impl Fn(u32) -> Option<Slot>) -> Result<()> {
+    for portion in layout.portions() {
+        first(portion.rank()).map_or(Ok(()), |slot| portion.write_slot(0, &slot).map(drop))?;
+    }
+    // The name must never lead to a file without header or slots.
+    layout.file.sync().map_err(|e| Error::io("syncing", &layout.path, e))
+}
+
+/// Gives a layout file its name. The file must be whole and durable.
+pub(crate) fn name_layout(device: &dyn Device, layout: &LayoutFile) -> Result<()> {
+    device
+        .name(Naming::Rename { from: &unfinished(&layout.name), to: &layout.name })
+        .map_err(|e| Error::io("naming", &layout.path, e))?;
+    // No revision may be acknowledged in a file that a crash could still unname.
+    device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
+}
+
+/// Removes a layout file that has no name.
+pub(crate) fn remove_unnamed(device: &dyn Device, layout: &LayoutFile) {
+    let _ = device.name(Naming::Remove(&unfinished(&layout.name)));
+}
+
+fn unfinished(name: &str) -> String {
+    format!("{name}{UNFINISHED}")
 }
 
 fn write_zeros(file: &dyn File, wanted: &NewFile, progress: &dyn Fn(u64)) -> io::Result<()> {

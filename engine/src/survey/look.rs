@@ -84,7 +84,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
                 let seen = Seen::of(&kept.entry, layout.header.layout_id);
                 let revision = shards.entry((seen.key, seen.layout, seen.shards)).or_default();
                 let in_newest = opened.ledger.kept().iter().any(|other| other.key() == seen.key);
-                revision.insert(seen.shard, ShardSurvey::new(&portion, &kept, in_newest));
+                revision.insert(kept.entry.shard, ShardSurvey::new(&portion, &kept, in_newest));
             }
             sight.add(&opened.ledger);
             ledgers.extend(usable.then(|| (layout.name.clone(), opened.ledger)));

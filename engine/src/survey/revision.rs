@@ -1,7 +1,12 @@
 //! A revision, as far as its shards were found.
 
 use super::{Place, ShardSurvey, Verified};
-use crate::{commit::RevisionKey, error::Result, restore::gaps, space::format::PhaseRecord};
+use crate::{
+    commit::RevisionKey,
+    error::Result,
+    restore::{ShardSet, one},
+    space::format::PhaseRecord,
+};
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -38,7 +43,7 @@ impl RevisionSurvey {
 
     /// The numbers of the shards that were not found, ascending.
     pub fn missing(&self) -> Vec<Range<u32>> {
-        gaps(self.shards.iter().map(|shard| shard.shard), self.shard_count)
+        self.shards.iter().map(|shard| one(shard.shard)).collect::<ShardSet>().gaps(self.shard_count)
     }
 
     /// Whether the newest root of every portion refers to the revision. A revision that only older roots refer to

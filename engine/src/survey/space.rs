@@ -4,10 +4,10 @@ use super::{HoldSurvey, PortionSurvey, RevisionSurvey};
 use crate::{
     commit::RevisionKey,
     error::numbered,
-    restore::gaps,
+    restore::{ShardSet, one},
     space::{files_of_layout, format::Header},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The visible contents of a space.
 #[derive(Debug)]
@@ -54,13 +54,13 @@ impl SpaceSurvey {
 
     /// The layouts with missing files here. If nodes have directories of their own, the files may be on other nodes.
     pub fn not_here(&self) -> Vec<String> {
-        let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        let mut ranks: BTreeMap<(u64, [u8; 16], u32), ShardSet> = BTreeMap::new();
         for LayoutSurvey { header, .. } in &self.layouts {
             let here = ranks.entry((header.layout_number, header.layout_id, header.ranks)).or_default();
-            here.extend(header.portions.iter().map(|place| place.rank));
+            here.extend(header.portions.iter().map(|place| one(place.rank)));
         }
-        let missing = |((_, id, count), here): ((u64, [u8; 16], u32), BTreeSet<u32>)| {
-            let gaps = gaps(here.into_iter(), count);
+        let missing = |((_, id, count), here): ((u64, [u8; 16], u32), ShardSet)| {
+            let gaps = here.gaps(count);
             let said = || format!("no {} here has the portion of {}", files_of_layout(id), numbered("rank", &gaps));
             (!gaps.is_empty()).then(said)
         };

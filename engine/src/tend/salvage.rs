@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     pool::{self, Dead, LostRecord, Owed, Sealed},
     printable::printable_path,
-    restore::gaps,
+    restore::{ShardSet, one},
     salvage::{
         IN_POOL, SalvageOutcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend,
     },
@@ -221,7 +221,7 @@ fn incomplete_of(space: &Path, survey: &SpaceSurvey, saved: &BTreeMap<RevisionKe
         there.extend(in_space.into_iter().flat_map(|revision| revision.shards.iter().map(|shard| shard.shard)));
         // A revision that failed everywhere does not exist.
         let is_any = !there.is_empty();
-        let missing = gaps(there.into_iter(), saved.shard_count);
+        let missing = there.into_iter().map(one).collect::<ShardSet>().gaps(saved.shard_count);
         let is_lacking = is_any && Some(*key) > newest && !missing.is_empty();
         is_lacking.then(|| Incomplete { space: space.to_owned(), key: *key, shard_count: saved.shard_count, missing })
     };

@@ -233,6 +233,9 @@ fn job_that_puts_off() {
             #[expect(unsafe_code, reason = "regions are memory of the program")]
             session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
             session.restore().unwrap();
+            // Each rank writes to the layout that the first checkpoint makes.
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
             assert!(session.due(first).unwrap());
             if rank == 1 {
                 gate.shut();

@@ -64,10 +64,15 @@ pub fn small_pool() -> Config {
 /// Does `work`, and ends the whole test program if the work does not end: ranks that wait for each other cannot be
 /// ended one by one.
 pub fn bounded<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    bounded_by(Duration::from_secs(60), what, work)
+}
+
+/// The same with another limit.
+pub fn bounded_by<T>(limit: Duration, what: &str, work: impl FnOnce() -> T) -> T {
     let (done, told) = mpsc::channel::<()>();
     let what = what.to_owned();
     thread::spawn(move || {
-        if let Err(mpsc::RecvTimeoutError::Timeout) = told.recv_timeout(Duration::from_secs(60)) {
+        if let Err(mpsc::RecvTimeoutError::Timeout) = told.recv_timeout(limit) {
             tell!("{what}: the ranks wait for ever");
             process::abort();
         }

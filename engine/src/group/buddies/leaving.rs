@@ -25,19 +25,21 @@ pub(super) fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -
     }
     let map = Map::of(seats);
     let mut apart = among.apart;
+    let mut held = vec![0; seats.len()];
+    of.iter().flatten().for_each(|buddy| held[*buddy] += 1);
     for rank in leave {
         let had = before.get(rank).map_or(&[][..], Vec::as_slice);
         for _ in 1..copies {
             let used: Vec<usize> = of[rank].iter().copied().chain([rank]).collect();
             let shares = |column_of: &[usize], one: usize| used.iter().any(|other| column_of[*other] == column_of[one]);
-            let held = |one: usize| of.iter().flatten().filter(|buddy| **buddy == one).count();
             let next = hold.iter().copied().min_by_key(|one| {
                 let beyond = (one + seats.len() - rank) % seats.len();
-                (shares(&map.nodes, *one), shares(&map.domains, *one), !had.contains(one), held(*one), beyond)
+                (shares(&map.nodes, *one), shares(&map.domains, *one), !had.contains(one), held[*one], beyond)
             })?;
             if shares(&map.domains, next) {
                 apart = apart.min(Apart::Nodes);
             }
+            held[next] += 1;
             of[rank].push(next);
         }
     }

@@ -4,6 +4,7 @@
 //! Invariant: all ranks choose the same layout, from the reports of all.
 
 use super::super::level::Writers;
+use crate::restore::ShardSet;
 use serde::{Deserialize, Serialize};
 
 /// A rank's findings in the newest layout that it sees.
@@ -15,8 +16,10 @@ pub(super) struct Newest {
     pub(super) writable: bool,
     /// One of this rank's portions has saved data, or another job has gone on there.
     pub(super) is_used: bool,
-    /// The shards with a portion in sight. One of the ranks that see the same files reports them.
-    pub(super) seen: Vec<u32>,
+    /// The shards with a portion in sight, on one of the ranks that see the same files. They are gathered apart from
+    /// the rest, which is mostly the same on all ranks.
+    #[serde(skip)]
+    pub(super) seen: ShardSet,
 }
 
 impl Newest {
@@ -39,29 +42,32 @@ impl Newest {
         }
     }
 
-    /// Whether all writing ranks go on with one layout. `reported` has the findings of all ranks.
+    /// Whether all writing ranks go on with one layout. `reported` has the findings of all ranks, or of one rank if all
+    /// are the same: then either all ranks write, or none can.
     pub(super) fn is_shared(reported: &[Newest], writers: &Writers) -> bool {
         let mut found = writing(reported, writers).map(|(_, newest)| newest);
         let Some(first) = found.next() else { return false };
         first.writable && found.all(|other| other.writable && other.is_of(first))
     }
 
-    /// The layout with which all ranks go on once missing portions are made again; `None` if there is none. These
-    /// portions were lost with their nodes if no rank sees them. The other portions are unchanged.
-    pub(super) fn mended(reported: &[Newest], writers: &Writers) -> Option<Newest> {
+    /// The newest layout that a rank may go on writing into, if no rank has another one that is as new. With this
+    /// layout the ranks may go on once missing portions are made again.
+    pub(super) fn to_mend(reported: &[Newest]) -> Option<Newest> {
         let newest = reported.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
         let is_older = |other: &Newest| other.layout_number < newest.layout_number;
-        let here: Vec<&Newest> = reported.iter().filter(|other| other.is_of(newest)).collect();
-        let is_seen = |shard: usize| here.iter().any(|other| other.seen.contains(&(shard as u32)));
-        let goes_on = |(rank, own): (usize, &Newest)| {
-            own.writable && own.is_of(newest) || !writers.shards_of(rank).into_iter().any(is_seen)
-        };
-        let fits = reported.iter().all(|other| other.is_of(newest) || is_older(other));
-        (fits && writing(reported, writers).all(goes_on)).then(|| Newest { seen: Vec::new(), ..newest.clone() })
+        reported.iter().all(|other| other.is_of(newest) || is_older(other)).then(|| newest.clone())
+    }
+
+    /// Whether all ranks go on with this layout once missing portions are made again: those that no rank sees. They were
+    /// lost with their nodes. The other portions are unchanged. `seen`: the shards with portions that any rank sees.
+    pub(super) fn can_be_mended(&self, reported: &[Newest], seen: &ShardSet, writers: &Writers) -> bool {
+        let goes_on = |rank: usize| reported.get(rank).is_none_or(|own| own.writable && own.is_of(self));
+        seen.stretches().flatten().all(|shard| goes_on(writers.of(shard as usize)))
     }
 }
 
 /// The findings of the ranks that write shards.
 fn writing<'a>(reported: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
-    reported.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
+    let writing = writers.writing(reported.len());
+    reported.iter().enumerate().filter(move |(rank, _)| writing.contains(rank))
 }

@@ -9,8 +9,8 @@ use crate::{
     commit::{Ledger, OpenedLedger},
     device::Access,
     error::Result,
-    group::Group,
-    restore::{DamagedShard, Sight},
+    group::{Group, gather_unequal},
+    restore::{DamagedShard, ShardSet, Sight, one},
     space::{LayoutFile, Stray, Strays, clear_away, layouts_and_strays, short},
 };
 
@@ -21,6 +21,14 @@ pub(super) struct Scan {
     /// The findings in each layout, the newest last.
     pub(super) newest: Vec<Newest>,
     pub(super) sight: Sight,
+}
+
+impl Scan {
+    /// The shards with portions of `layout` that any rank sees. Collective.
+    pub(super) fn seen_in(&self, group: &dyn Group, layout: &Newest) -> Result<ShardSet> {
+        let own = self.newest.iter().find(|own| own.is_of(layout)).map(|own| own.seen.clone()).unwrap_or_default();
+        Ok(gather_unequal(group, &own)?.iter().flat_map(ShardSet::stretches).collect())
+    }
 }
 
 pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_work: bool) -> Result<Scan> {
@@ -50,7 +58,7 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
             Newest { layout_number, layout_id, ..Newest::default() }
         });
         if rank == domain.leader() {
-            own.seen.extend(header.portions.iter().map(|place| place.rank));
+            own.seen.extend(header.portions.iter().map(|place| one(place.rank)));
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
             let is_written = written.contains(&(portion.rank() as usize));

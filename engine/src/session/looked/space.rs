@@ -6,6 +6,7 @@ use super::{
         epoch::same_id,
         holds::Holds,
         level::{CurrentLayout, Feeding, Files, History, LayoutRepair, Level, LevelKind, Location, Writers},
+        sights::gather_sights,
     },
     newest::Newest,
     scan::{Scan, scan},
@@ -17,7 +18,7 @@ use crate::{
     device::Device,
     error::Result,
     ground::lock,
-    group::{Group, agree, gather},
+    group::{Group, agree, gather_unequal},
     remark::remark,
     restore::{Found, Sight, find},
     salvage,
@@ -98,7 +99,7 @@ impl Looked {
         // No rank makes a pool, or looks for revisions, while another one still completes shards. None begins a lineage
         // while data can still be completed, now or later: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
-        let reported = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
+        let reported = gather_unequal(group, &(left.over().to_vec(), left.cut().to_vec()))?;
         let (over, cut): (Vec<_>, Vec<_>) = reported.into_iter().unzip();
         left.forget_taken(&over.concat());
         BTreeSet::from_iter(cut.concat()).iter().for_each(|line| remark(group.rank(), line));
@@ -107,15 +108,16 @@ impl Looked {
         let scan = scan(group, &wanted, &domain, locks_work);
         let mut scan = agree(group, scan)?;
         scan.sight.damaged_slots.extend_from_slice(left.lost());
-        let sights = gather(group, &scan.sight)?;
+        let sights = gather_sights(group, &scan.sight, &writers.looked_after(group.rank()))?;
         let found = find(&sights, &device.path())?;
-        let reported = Newest::of_all(gather(group, &scan.newest)?, writers);
-        let mut newest = reported[group.rank()].clone();
+        let reported = Newest::of_all(gather_unequal(group, &scan.newest)?, writers);
+        let mut newest = reported.get(group.rank()).unwrap_or(&reported[0]).clone();
         let mut goes_on = Newest::is_shared(&reported, writers);
         let mut mends = None;
         if !goes_on
             && wanted.can_mend(&config)
-            && let Some(mended) = Newest::mended(&reported, writers)
+            && let Some(mended) = Newest::to_mend(&reported)
+            && mended.can_be_mended(&reported, &scan.seen_in(group, &mended)?, writers)
         {
             let writes = !writers.shards_of(group.rank()).is_empty();
             goes_on = !writes || newest.writable && newest.is_of(&mended);
