@@ -34,11 +34,34 @@ MAINSTAY_SHIM void mainstay_mpi_end(const mainstay_mpi_job *job, const mainstay_
   for (i = 0; i < count; i++) mainstay_process_end(&dead[i].process);
 }
 
+/* Waits for a collective operation of the world. In Open MPI 5.0.11 one may wait forever for a rank that failed just
+ * before it began; so a rank that waits for long looks for failed ranks, and then frees all from the operation. */
+MAINSTAY_SHIM int mainstay_mpi_await_all(MPI_Comm world, MPI_Request *request) {
+#ifdef MAINSTAY_MPI_SURVIVES
+  const double look_s = 0.5;
+  MPI_Group dead;
+  int code, count = 0;
+  while ((code = mainstay_mpi_await_for(request, MPI_STATUS_IGNORE, 500e-6, look_s)) == MAINSTAY_MPI_NOT_YET)
+    if (mainstay_mpi_survives() && MPIX_Comm_get_failed(world, &dead) == MPI_SUCCESS) {
+      MPI_Group_size(dead, &count);
+      MPI_Group_free(&dead);
+      if (count) mainstay_mpi_revoke(world);
+    }
+  return code;
+#else
+  (void)world;
+  return MPI_Wait(request, MPI_STATUS_IGNORE);
+#endif
+}
+
 /* All processes exchange their identities. Collective over the world. */
 MAINSTAY_SHIM int mainstay_mpi_introduce(mainstay_mpi_job *job) {
   mainstay_mpi_process mine = job->processes[job->rank];
+  MPI_Request request;
+  int code;
   mainstay_process_here(&mine.process);
-  return MPI_Allgather(&mine, 4, MPI_UINT64_T, job->processes, 4, MPI_UINT64_T, job->world);
+  code = MPI_Iallgather(&mine, 4, MPI_UINT64_T, job->processes, 4, MPI_UINT64_T, job->world, &request);
+  return code == MPI_SUCCESS ? mainstay_mpi_await_all(job->world, &request) : code;
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
@@ -173,6 +196,13 @@ MAINSTAY_SHIM int mainstay_mpi_await_started(MPI_Comm started, int count, const 
   return code;
 }
 
+/* The first rank of the world sends `count` numbers to all others. */
+MAINSTAY_SHIM int mainstay_mpi_broadcast(MPI_Comm world, void *numbers, int count) {
+  MPI_Request request;
+  const int code = MPI_Ibcast(numbers, count, MPI_UINT64_T, 0, world, &request);
+  return code == MPI_SUCCESS ? mainstay_mpi_await_all(world, &request) : code;
+}
+
 /* The first rank of the world starts processes, and makes the port at which they meet the world. They take some
  * seconds, in which any other rank may fail, and each of them. */
 MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MPI_Comm *started, char *port) {
@@ -252,9 +282,9 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   job->world = world;
   job->agreements = 0;
   told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = job->divided;
-  code = holders ? MPI_Bcast(told, 4, MPI_UINT64_T, 0, world) : MPI_ERR_NO_MEM;
+  code = holders ? mainstay_mpi_broadcast(world, told, 4) : MPI_ERR_NO_MEM;
   free(holders);
-  if (code == MPI_SUCCESS) code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, world);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_broadcast(world, job->processes, 4 * job->size);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(job, code);
 }
@@ -279,14 +309,14 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 1, &job->world);
   mainstay_mpi_unhush(MPI_COMM_WORLD, &theirs);
   mainstay_process_unwatch(watch);
-  if (code == MPI_SUCCESS) code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, job->world);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_broadcast(job->world, told, 4);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_rank(job->world, &job->rank);
   job->recovery = (uint32_t)told[0], job->divided = (uint32_t)told[3], job->workers = (int)told[1],
   job->size = (int)told[2];
   job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
   if (!job->processes) return MPI_ERR_NO_MEM;
-  code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
+  code = mainstay_mpi_broadcast(job->world, job->processes, 4 * job->size);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(job, code);
 }
