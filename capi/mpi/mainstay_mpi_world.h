@@ -197,7 +197,7 @@ MAINSTAY_SHIM int mainstay_mpi_await_started(MPI_Comm started, int count, const 
 }
 
 /* The first rank of the world sends `count` numbers to all others. */
-MAINSTAY_SHIM int mainstay_mpi_broadcast(MPI_Comm world, void *numbers, int count) {
+MAINSTAY_SHIM int mainstay_mpi_announce(MPI_Comm world, void *numbers, int count) {
   MPI_Request request;
   const int code = MPI_Ibcast(numbers, count, MPI_UINT64_T, 0, world, &request);
   return code == MPI_SUCCESS ? mainstay_mpi_await_all(world, &request) : code;
@@ -282,9 +282,9 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   job->world = world;
   job->agreements = 0;
   told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = job->divided;
-  code = holders ? mainstay_mpi_broadcast(world, told, 4) : MPI_ERR_NO_MEM;
+  code = holders ? mainstay_mpi_announce(world, told, 4) : MPI_ERR_NO_MEM;
   free(holders);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_broadcast(world, job->processes, 4 * job->size);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_announce(world, job->processes, 4 * job->size);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(job, code);
 }
@@ -309,14 +309,14 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 1, &job->world);
   mainstay_mpi_unhush(MPI_COMM_WORLD, &theirs);
   mainstay_process_unwatch(watch);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_broadcast(job->world, told, 4);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_announce(job->world, told, 4);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_rank(job->world, &job->rank);
   job->recovery = (uint32_t)told[0], job->divided = (uint32_t)told[3], job->workers = (int)told[1],
   job->size = (int)told[2];
   job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
   if (!job->processes) return MPI_ERR_NO_MEM;
-  code = mainstay_mpi_broadcast(job->world, job->processes, 4 * job->size);
+  code = mainstay_mpi_announce(job->world, job->processes, 4 * job->size);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(job, code);
 }
