@@ -20,13 +20,13 @@ HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
 # Each benchmark as large as its figures need, and no larger; all together take about an hour.
 OPTIONS = {
-    "staging": ("--rounds", 5),
-    "run": ("--seconds", 6, "--rounds", 3),
-    "images": ("--seconds", 6, "--rounds", 2),
+    "staging": ("--rounds", 3),
+    "run": ("--seconds", 4, "--rounds", 3),
+    "images": ("--seconds", 4, "--rounds", 1),
     "space": ("--ways", "segmented", "file", "delegated_direct", "--no-local"),
     "levels": ("--nodes", 2, "--rounds", 3, "--sizes", 100, 250, 500, 1000),
-    "recovery": ("--rounds", 3),
-    "objects": ("--steps", 600, "--rounds", 3),
+    "recovery": ("--rounds", 2),
+    "objects": ("--steps", 300, "--rounds", 3),
     "speculation": ("--part", 32, "--shorter", 8, "--every", 4, "--share", 0.4),
 }
 
