@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import library  # noqa: E402
-from mpi import OPENMPI  # noqa: E402
+from mpi import BUILT, OPENMPI  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent / "c"  # what the programs share
 END_LIMIT_S = 15

@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-from pathlib import Path
 
-from . import rows
+from . import mpi, rows
 
-MAINSTAY = Path(__file__).resolve().parents[2] / "target" / "release" / "mainstay"
+MAINSTAY = mpi.BUILT / "mainstay"
 LIMIT_S = 60
 KIB = 2**10
 # Names of the size classes of Figure 2, and the size at which each ends.

@@ -163,6 +163,9 @@ fn a_checkpoint_is_put_off_while_the_last_one_is_not_durable() {
         #[allow(unsafe_code)]
         let region = unsafe { Region::new("state", state.as_mut_ptr(), state.len() as u64) };
         session.protect(region.unwrap()).unwrap();
+        // It makes the layout, to which each rank writes.
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
         if rank == 1 {
             gate.shut();
         }
