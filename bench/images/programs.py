@@ -63,7 +63,7 @@ def run(o, program, side=None, calm_s=None):
         settings = {} if calm_s is None else {"MAINSTAY_EVERY_SECONDS": calm_s / (CHECKPOINTS + 1), **side.variables()}
         with Job(*words, scratch, MAINSTAY_KEEP=CHECKPOINTS + 2, **settings) as job:
             job.rest()
-            seconds = time.monotonic() - job.started
+            seconds = time.monotonic() - job.start
         return Ran(seconds, [] if calm_s is None else revisions(space))
 
 

@@ -5,6 +5,7 @@ import math
 from .figure import CLOSE, LESS, MORE, SAME
 
 AGREES, BETTER, WORSE, DIFFERS, NOT_MEASURED = "agrees", "better", "worse", "differs", "not measured"
+NEAR = 0.01
 FACTOR_MAX = 100  # of one number: a zero counts as so much better
 
 
@@ -56,9 +57,12 @@ def number(value, unit="", digits=3):
 
 
 def both(claim):
-    """The published number and ours, with as many digits as the text has."""
-    digits = max(3, len(f"{claim['published']:g}".replace(".", "").lstrip("0")))
-    return tuple(number(claim[name], claim["unit"], digits) for name in ("published", "here"))
+    """The published number as the text has it, and ours: with as many digits if it is nearly the same."""
+    of_text = len(f"{claim['published']:g}".replace(".", "").lstrip("0"))
+    is_near = claim["ratio"] is not None and abs(claim["ratio"] - 1) < NEAR
+    return number(claim["published"], claim["unit"], of_text), number(
+        claim["here"], claim["unit"], max(3, of_text) if is_near else 3
+    )
 
 
 def sentence(figure, judged_claims, found):
