@@ -138,16 +138,18 @@ def scratch():
     remove(path)
 
 
-def remove(folder):
+def remove(folder, tries=100):
     """Removes a folder with spaces of killed jobs.
 
-    Such a space gets a file whenever another job starts, of any test, and removes the pool of the killed job.
+    Whenever another job starts, of any test, it removes the pool of the killed job, and writes and renames a file in such a
+    space.
     """
     while True:
+        tries -= 1
         try:
             return shutil.rmtree(folder)
         except OSError as error:
-            if error.errno != errno.ENOTEMPTY:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or not tries:
                 raise
 
 
