@@ -68,10 +68,10 @@ def run(o, program, side=None, calm_s=None):
 
 
 def revisions(space):
-    """The records of all checkpoints but the first, which makes the files, if there is another one. The last revision of a
-    job that has ended holds no rank."""
+    """The records of the last checkpoints, without the first of all, which makes the files, if there are others. The newest
+    revision of a job that has ended holds no rank."""
     newest = profile.revision(space)["revision"]
-    found = [profile.revision(space, number) for number in range(1, newest)]
-    if not found:
+    numbers = range(max(1, newest - CHECKPOINTS), newest)
+    if not numbers:
         raise SystemExit("the run was too short for a checkpoint; --seconds makes it longer")
-    return found[1:] or found
+    return [profile.revision(space, number) for number in numbers if number > 1 or len(numbers) == 1]
