@@ -21,7 +21,7 @@ DOCS = HERE.parent / "docs"
 # Each benchmark as large as its figures need, and no larger; all together take about an hour.
 OPTIONS = {
     "staging": ("--rounds", 3),
-    "run": ("--seconds", 4, "--rounds", 3),
+    "run": ("--seconds", 12, "--rounds", 3),
     "images": ("--seconds", 4, "--rounds", 1),
     "space": ("--ways", "segmented", "file", "delegated_direct", "--no-local"),
     "levels": ("--nodes", 2, "--rounds", 3, "--sizes", 100, 250, 500, 1000),
