@@ -35,7 +35,7 @@ def faster(servers, count, way, per):
 def operations(servers, way, per):
     def find(results):
         rows = [
-            results.row("space", f"{KINDS[servers]}, * x *", f"{name}: requests")
+            results.row("space", f"{KINDS[servers]}, *", f"{name}: requests")
             for name in ("delegated_direct", OTHERS[way])
         ]
         return None if None in rows else 100 * rows[0]["value"] / rows[1]["value"]
