@@ -6,15 +6,13 @@ make bench NAME=images NPB=DIR  also LU, BT, SP and CG of the NAS benchmarks in 
 """
 
 import os
-import signal
-import sys
 import tempfile
 from pathlib import Path
 
-from harness import arguments, machine, rows
+from harness import arguments, rows
 from images import programs, results, sides
+from ranks import jobs
 
-HERE = Path(__file__).resolve().parent
 QUICK = {"seconds": 3, "rounds": 1, "part": 8}
 
 
@@ -51,12 +49,7 @@ def measured(o, program):
 
 def main():
     o = options()
-    # Running jobs end with this process, however it ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
-    os.environ.setdefault("XDG_CACHE_HOME", str(HERE.parent / "target" / "tests" / "cache"))
-    for folder in (o.out, o.scratch):
-        folder.mkdir(parents=True, exist_ok=True)
-    print(machine.describe(o.scratch), flush=True)
+    jobs.prepare(o)
     made = []
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
         for program in programs.all_of(o, Path(folder)):

@@ -3,16 +3,12 @@
 make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
 """
 
-import os
-import signal
-import sys
 import tempfile
 from pathlib import Path
 
-from harness import arguments, machine, rows
-from ranks import calls, losses, memory, programs, saving
+from harness import arguments, rows
+from ranks import calls, jobs, losses, memory, programs, saving
 
-HERE = Path(__file__).resolve().parent
 QUICK = {"rounds": 2, "batches": 20, "steps": 40, "mib": 8, "stay": 64, "back": 8}
 
 
@@ -36,12 +32,7 @@ def options():
 
 def main():
     o = options()
-    # Running jobs end with this process, however it ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
-    os.environ.setdefault("XDG_CACHE_HOME", str(HERE.parent / "target" / "tests" / "cache"))
-    for folder in (o.out, o.scratch):
-        folder.mkdir(parents=True, exist_ok=True)
-    print(machine.describe(o.scratch), flush=True)
+    jobs.prepare(o)
     made = []
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
         programs.build(Path(folder))

@@ -1,6 +1,6 @@
 """Every table and figure of the five papers, measured with Mainstay, beside the published values.
 
-make reproduce                  writes bench/out/reproduce.json, reproduce.html and docs/reproduction.md; about an hour
+make reproduce                  writes bench/out/reproduce.json, reproduce.html and docs/reproduction.md; about 80 minutes
 make reproduce PAPER=000        one paper; FIGURE='7(a)': one figure; QUICK=1: small
 make reproduce NPB=DIR          also with the NAS benchmarks that you have compiled in DIR, as ranks in slots
 make reproduce KEEP=1           without the benchmarks that have rows in bench/out
@@ -18,7 +18,7 @@ from reproduce.figure import Results
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
-# Each benchmark as large as its figures need, and no larger; all together take about an hour.
+# Each benchmark as large as its figures need, and no larger; all together take about 80 minutes.
 OPTIONS = {
     "staging": ("--rounds", 3),
     "run": ("--seconds", 12, "--rounds", 3),

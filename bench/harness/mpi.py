@@ -14,6 +14,7 @@ from mpi import BUILT, OPENMPI  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent / "c"  # what the programs share
 END_LIMIT_S = 15
+MAINSTAY = BUILT / "mainstay"
 PYTHON = OPENMPI.command("python")
 
 

@@ -1,12 +1,7 @@
 """Pieces and writes of a checkpoint by their size, from the records of a space: paper 000, Table I and Figure 2."""
 
-import json
-import subprocess
+from . import command, rows
 
-from . import mpi, rows
-
-MAINSTAY = mpi.BUILT / "mainstay"
-LIMIT_S = 60
 KIB = 2**10
 # Names of the size classes of Figure 2, and the size at which each ends.
 CLASSES = {"64 B": 64, "4 KiB": 4 * KIB, "64 KiB": 64 * KIB, "512 KiB": 512 * KIB, "more": None}
@@ -15,9 +10,7 @@ PARTS = {"count": "writes", "bytes": "bytes", "time_ns": "time"}
 
 def revision(space, number="newest"):
     """The records of one revision, as `mainstay show --phases` prints them."""
-    command = [MAINSTAY, "show", space, "--json", "--phases", "--revision", str(number)]
-    told = subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=LIMIT_S)
-    return json.loads(told.stdout)["revision"]
+    return command.document("show", space, "--phases", "--revision", number)["revision"]
 
 
 def class_of(bucket):

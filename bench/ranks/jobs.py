@@ -2,18 +2,30 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
+from harness import machine
 from harness import mpi as harness
-from mpi import processes
+from mpi import ROOT, processes
 
 from .programs import MAINSTAY
 
 LIMIT_S = 300  # of one job
 HOSTS = ("host-ranks", "mainstay-ranks")
+
+
+def prepare(o):
+    """Makes the folders, and prints the machine. Running jobs end with this process, however it ends."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / "target" / "tests" / "cache"))
+    for folder in (o.out, o.scratch):
+        folder.mkdir(parents=True, exist_ok=True)
+    print(machine.describe(o.scratch), flush=True)
 
 
 def native_words(mpi, ranks, command):

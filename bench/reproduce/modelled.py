@@ -1,9 +1,6 @@
 """Numbers for machines that nobody here has: `mainstay model` with costs that benchmarks measured here."""
 
-import json
-import subprocess
-
-from harness.profile import LIMIT_S, MAINSTAY
+from harness import command
 
 MYRINET, FAST_ETHERNET = 2e9 / 8, 1e8 / 8  # bytes a second of a node's link
 MB = 10**6
@@ -12,10 +9,8 @@ MB = 10**6
 def checkpoint_s(ranks, all_bytes, level, copies, **costs):
     """Seconds until a checkpoint is durable, t3 - t1, with a node for each rank."""
     costs = {"ranks-per-node": 1, "rank-bytes": int(all_bytes / ranks), **costs}
-    words = [word for name, value in costs.items() for word in (f"--{name}", str(int(value)))]
-    command = [MAINSTAY, "model", "--failures", "0", "--json", "--ranks", str(ranks), *words]
-    told = subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=LIMIT_S)
-    [job] = json.loads(told.stdout)["jobs"]
+    words = [word for name, value in costs.items() for word in (f"--{name}", int(value))]
+    [job] = command.document("model", "--failures", 0, "--ranks", ranks, *words)["jobs"]
     return next(
         1e-9 * one["durable_ns"] for one in job["checkpoints"] if (one["level"], one["copies"]) == (level, copies)
     )

@@ -1,6 +1,6 @@
 """Arteaga, Zhao: Towards Scalable Application Checkpointing with Parallel File System Delegation."""
 
-from .figure import LESS, Claim, Figure, Here, ms, one, per_cent
+from .figure import LESS, Claim, Figure, Here, ms, per_cent
 
 PAPER = "001"
 TITLE = "Space delegated by a parallel file system"

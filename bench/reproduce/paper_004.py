@@ -1,6 +1,6 @@
 """Yamagata, Matsuoka, Jitsumoto, Nakada: Speculative Checkpointing."""
 
-from .figure import LESS, MORE, SAME, Claim, Figure, Here, of_two, one, per_cent, rounded
+from .figure import LESS, MORE, Claim, Figure, Here, one, per_cent, rounded
 
 PAPER = "004"
 TITLE = "Pages saved before the checkpoint"
