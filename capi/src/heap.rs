@@ -4,7 +4,7 @@ use crate::{
     error::{Status, guard},
     session::{Session, session_of},
 };
-use mainstay_engine::heap;
+use mainstay_engine::{heap, say};
 use std::{ffi::c_void, process, ptr};
 
 const ALIGNMENT: usize = 16;
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn mainstay_heap_free(memory: *mut c_void) {
 }
 
 fn end(call: &str, memory: *mut c_void) -> ! {
-    eprintln!("mainstay: {call}: {memory:?} is no allocation of the heap; free each only once");
+    say(&format!("{call}: {memory:?} is no allocation of the heap; free each only once"));
     process::abort()
 }
 

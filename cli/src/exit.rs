@@ -1,10 +1,9 @@
 //! Exit codes, which scripts can rely on, and messages.
 
-use mainstay_engine::{Error, ErrorKind, printable};
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+pub use mainstay_engine::say;
+
+use mainstay_engine::{Error, ErrorKind};
+use std::{io, process::ExitCode};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -69,10 +68,4 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure { exit: Exit::System, message: format!("writing the output failed: {error}") }
     }
-}
-
-/// Prints a line for people to standard error. It is no failure if nobody reads it.
-pub fn say(message: &str) {
-    // In one write, because a watched job may print to the same place.
-    let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(message)).as_bytes());
 }

@@ -30,11 +30,12 @@ impl Remark {
 /// Prints it on rank 0, each time.
 pub(crate) fn remark(rank: usize, text: &str) {
     if rank == 0 {
-        line(text);
+        say(text);
     }
 }
 
-/// Prints it on this rank, in one write, so that the lines of other ranks stay whole. A failure to print is ignored.
-pub(crate) fn line(text: &str) {
+/// Prints a line on standard error, in one write, so that the lines of other processes stay whole. Invisible characters are
+/// escaped. A failure to print is ignored.
+pub fn say(text: &str) {
     let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(text)).as_bytes());
 }

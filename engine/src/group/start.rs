@@ -9,7 +9,7 @@ use crate::{
         files::{Open, entries, read_within},
         spawn,
     },
-    remark::line,
+    remark::say,
 };
 use std::{
     ffi::OsString,
@@ -63,7 +63,7 @@ impl Start {
                 lost.store(true, Ordering::Relaxed);
                 if is_inside.load(Ordering::Acquire) {
                     let _ = fs::remove_file(&path);
-                    line(
+                    say(
                         "a replacement process has ended before it came into the job; MPI would \
                          wait for it for ever, so this process ends, and the others go on",
                     );

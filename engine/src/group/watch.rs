@@ -1,7 +1,7 @@
 //! Watches a call of MPI that may never return because other ranks fail in it. Ends the process rather than wasting the
 //! job's time.
 
-use crate::{ground::spawn, remark::line};
+use crate::{ground::spawn, remark::say};
 use std::{process, sync::mpsc, time::Duration};
 
 /// The watch ends when it is dropped.
@@ -16,7 +16,7 @@ impl Watch {
         let (doing, (end, ended)) = (doing.to_owned(), mpsc::channel::<()>());
         let watching = move || {
             if ended.recv_timeout(Duration::from_secs(seconds.into())) == Err(mpsc::RecvTimeoutError::Timeout) {
-                line(&format!("{doing} took more than {seconds} s; this process ends, start the job again"));
+                say(&format!("{doing} took more than {seconds} s; this process ends, start the job again"));
                 process::abort();
             }
         };

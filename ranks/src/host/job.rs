@@ -16,7 +16,7 @@ use crate::{
     save::{Back, Saver, bring_back},
     slot::{Library, Program},
 };
-use mainstay_engine::{ErrorKind, Session};
+use mainstay_engine::{ErrorKind, Session, say};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -209,7 +209,7 @@ impl<'a> Job<'a> {
     /// Prints the remarks on the ranks' system calls at once: a rank may end because of a refused one.
     fn tell_remarks(&mut self) {
         for remark in self.ranks.iter_mut().flat_map(|rank| rank.system.remarks.drain(..)) {
-            eprintln!("mainstay: {remark}");
+            say(&remark);
         }
     }
 

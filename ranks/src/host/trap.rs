@@ -11,7 +11,8 @@ use crate::{
     system::{Outcome, System, pass},
     x86_64::{Context, INTERRUPT, InRank, catch_system_calls, run_rank},
 };
-use std::{ffi::c_int, io::Write, ops::Range, ptr};
+use mainstay_engine::say;
+use std::{ffi::c_int, ops::Range, ptr};
 
 /// The rank that runs. The handler of traps finds its system here.
 struct Running {
@@ -102,11 +103,7 @@ impl InRank for Running {
             None => format!("0x{instruction:x}, outside its slot"),
         };
         let name = signal_name(signal);
-        let _ = writeln!(
-            std::io::stderr(),
-            "mainstay: rank {} ended by {name} at address 0x{address:x}, in {place}",
-            system.rank
-        );
+        say(&format!("rank {} ended by {name} at address 0x{address:x}, in {place}", system.rank));
         end_by(signal)
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     message::Post,
     rank::{Rank, State},
 };
+use mainstay_engine::say;
 use std::{
     thread,
     time::{Duration, Instant},
@@ -153,7 +154,7 @@ fn answer(rank: &mut Rank, post: &mut Post, number: i64, argument: u64) -> Resul
         }
         call::EXIT if argument & BY_SIGNAL != 0 => {
             let signal = (argument & !BY_SIGNAL) as i32;
-            eprintln!("mainstay: rank {me} ended by {}", signal_name(signal));
+            say(&format!("rank {me} ended by {}", signal_name(signal)));
             end_by(signal)
         }
         call::EXIT => return Ok(Next::End(argument as i32)),
