@@ -291,10 +291,8 @@ impl<'a> Job<'a> {
 
     /// Saves that the job has ended. Collective.
     fn save_end(&mut self) -> Result<()> {
-        let saved = self.saver.save_end(self.session, &self.program);
-        if saved.is_ok() {
-            self.ranks.iter_mut().for_each(|rank| rank.system.removed.end());
-        }
+        let lost = self.ranks.iter_mut().flat_map(|rank| rank.system.removed.all_lost()).collect();
+        let saved = self.saver.save_end(self.session, lost, &self.program);
         self.survive(saved)
     }
 

@@ -11,6 +11,7 @@ use crate::{
     message::Mailbox,
     rank::{Rank, SavedRank, State},
     slot::{Program, Source},
+    system::remove_second,
 };
 use mainstay_engine::Session;
 use std::{collections::BTreeMap, os::fd::AsFd};
@@ -54,6 +55,7 @@ pub(crate) fn bring_back(
     session.bring_shards(&needed)?;
     let job = JobRecord::from_bytes(&read_record(session, needed[0], JOB)?)?;
     if job.ranks == 0 {
+        remove_second_names(session, shards, (process, processes))?;
         return Ok(None);
     }
     check(&job, &shard_of, program, wanted)?;
@@ -65,6 +67,18 @@ pub(crate) fn bring_back(
     }
     ranks.sort_by_key(|(rank, _)| rank.number);
     Ok(Some(Back { slots, places, ranks }))
+}
+
+/// Removes the second names that a job which has ended could not remove any more. The processes share its shards.
+/// Collective.
+fn remove_second_names(session: &mut Session, shards: u32, (process, processes): (usize, usize)) -> Result<()> {
+    let mine: Vec<u32> = (process as u32..shards).step_by(processes).collect();
+    session.bring_shards(&mine)?;
+    for shard in mine {
+        let job = JobRecord::from_bytes(&read_record(session, shard, JOB)?)?;
+        job.lost.iter().for_each(|path| remove_second(path));
+    }
+    Ok(())
 }
 
 /// The process of each rank: where it was, if the number of processes is the same; else in equal shares, in order.

@@ -17,6 +17,7 @@ use crate::{
     message::Post,
     rank::{Rank, saved_pair},
     slot::Program,
+    system::remove_second,
 };
 use mainstay_engine::{Region, Session};
 use record::{JOB, JobRecord, record_name};
@@ -91,13 +92,17 @@ impl Saver {
         self.regions.clear(session)
     }
 
-    /// Saves the end of the job, and waits until it is durable. Collective.
-    pub fn save_end(&mut self, session: &mut Session, program: &Program) -> Result<()> {
+    /// Saves the end of the job, waits until it is durable, and removes the second names of the files `lost`. If this
+    /// process is killed before that, the next start removes them. Collective.
+    pub fn save_end(&mut self, session: &mut Session, lost: Vec<Vec<u8>>, program: &Program) -> Result<()> {
         self.regions.clear(session)?;
-        self.replace_records(session, vec![(JOB.to_owned(), JobRecord::new(0, program).to_bytes()?)])?;
+        let record = JobRecord::of_end(program, lost);
+        self.replace_records(session, vec![(JOB.to_owned(), record.to_bytes()?)])?;
         // The first call may report the failure of an earlier checkpoint, and save nothing.
         session.checkpoint().or_else(|_| session.checkpoint())?;
-        Ok(session.wait()?)
+        session.wait()?;
+        record.lost.iter().for_each(|path| remove_second(path));
+        Ok(())
     }
 }
 
@@ -105,5 +110,33 @@ impl Drop for Saver {
     /// Leaks the records: the session still has them as regions, and may be reading them.
     fn drop(&mut self) {
         std::mem::forget(std::mem::take(&mut self.records));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Library;
+    use mainstay_engine::{Config, group::Solo};
+    use std::{fs, os::unix::ffi::OsStrExt};
+
+    /// A job was killed between the two, and the second names stayed for ever.
+    #[test]
+    fn the_next_start_removes_second_names_that_the_end_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (lost, second) = (folder.path().join("table"), folder.path().join(".table.mainstay"));
+        let program = Program::find(&["true".into()], &Library::default()).unwrap();
+        let open = || Session::open(Box::new(Solo), &folder.path().join("space"), Config::default()).unwrap();
+        let mut session = open();
+        fs::write(&second, "").unwrap();
+        let lost = vec![lost.as_os_str().as_bytes().to_vec()];
+        Saver::default().save_end(&mut session, lost, &program).unwrap();
+        assert!(!second.exists());
+        session.close().unwrap();
+        fs::write(&second, "").unwrap();
+        let mut session = open();
+        assert!(bring_back(&mut session, &program, 0, (0, 1)).unwrap().is_none());
+        assert!(!second.exists());
+        session.close().unwrap();
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) const JOB: &str = "job";
 
 /// Changes with the records, with a rank's stack at the gate, and with the structures of the gate.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const MAGIC: [u8; 8] = *b"mainrank";
 
 /// The name of a rank's record.
@@ -32,12 +32,19 @@ pub(super) struct JobRecord {
     pub arguments: Vec<u8>,
     /// The features of the processor: the C library of a rank has chosen its functions by them.
     processor: [u64; 3],
+    /// If the job has ended: files of this process's ranks that may still have a second name.
+    pub lost: Vec<Vec<u8>>,
 }
 
 impl JobRecord {
     pub fn new(ranks: usize, program: &Program) -> JobRecord {
         let arguments = program.arguments.iter().flat_map(|one| [one.as_bytes(), b"\0"].concat()).collect();
-        JobRecord { ranks: ranks as u64, arguments, processor: processor() }
+        JobRecord { ranks: ranks as u64, arguments, processor: processor(), lost: Vec::new() }
+    }
+
+    /// The record of a job that has ended.
+    pub fn of_end(program: &Program, lost: Vec<Vec<u8>>) -> JobRecord {
+        JobRecord { lost, ..JobRecord::new(0, program) }
     }
 
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
@@ -101,7 +108,7 @@ mod tests {
 
     #[test]
     fn ranks_of_another_processor_are_refused() {
-        let mut record = JobRecord { ranks: 1, arguments: Vec::new(), processor: processor() };
+        let mut record = JobRecord { ranks: 1, arguments: Vec::new(), processor: processor(), lost: Vec::new() };
         assert!(record.check_processor().is_ok());
         record.processor[1] ^= 1 << 5;
         let again = JobRecord::from_bytes(&record.to_bytes().unwrap()).unwrap();

@@ -18,3 +18,4 @@ mod table;
 
 pub(crate) use kernel::call as pass;
 pub(crate) use rank_system::{Arguments, Outcome, SavedSystem, System};
+pub(crate) use removed::remove_second;

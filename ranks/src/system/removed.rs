@@ -76,10 +76,10 @@ impl Removed {
         self.newest.merge(&mut self.older);
     }
 
-    /// The job has ended: no revision needs a file any more.
-    pub fn end(&mut self) {
+    /// The paths of all files that have a second name.
+    pub fn all_lost(&mut self) -> BTreeSet<Vec<u8>> {
         self.revision_failed();
-        mem::take(&mut self.newest.lost).iter().for_each(|path| remove_second(path));
+        self.newest.lost.clone()
     }
 
     /// Gives a file of the revision its name back, if it has lost that since. The second name stays until a newer revision
@@ -142,7 +142,8 @@ fn replace(second: &OsStr, first: &OsStr, number: Number) -> io::Result<()> {
     fs::rename(new, first)
 }
 
-fn remove_second(path: &[u8]) {
+/// Removes the second name of a file, which no revision needs any more.
+pub(crate) fn remove_second(path: &[u8]) {
     let _ = fs::remove_file(OsStr::from_bytes(&second_name(path)));
 }
 
@@ -205,7 +206,7 @@ mod tests {
         }
         rename(&mut removed);
         assert!(!first.exists() && log.exists());
-        removed.end();
+        removed.all_lost().iter().for_each(|path| remove_second(path));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no second name is left");
     }
 }
