@@ -55,9 +55,9 @@ pub use ground::{kernel_bytes, kernel_text, unix_ns};
 pub use plural::count;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
-pub use remark::say;
 pub use reader::Reader;
 pub use rehearsal::is_one as is_rehearsal;
+pub use remark::say;
 pub use session::{
     Got, HandoverCounts, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, Speculation, StepError,
     StepOutcome, run,

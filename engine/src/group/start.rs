@@ -63,10 +63,8 @@ impl Start {
                 lost.store(true, Ordering::Relaxed);
                 if is_inside.load(Ordering::Acquire) {
                     let _ = fs::remove_file(&path);
-                    say(
-                        "a replacement process has ended before it came into the job; MPI would \
-                         wait for it for ever, so this process ends, and the others go on",
-                    );
+                    say("a replacement process has ended before it came into the job; MPI would \
+                         wait for it for ever, so this process ends, and the others go on");
                     process::abort();
                 }
                 return;
