@@ -484,6 +484,7 @@ def refusals(session, reader):
         yield lambda: session.begin(number)  # noqa: B023
         yield lambda: session.due(number)  # noqa: B023
         yield lambda: session.restore(revision=number)  # noqa: B023
+        yield lambda: session.choose(revision=number)  # noqa: B023
         yield lambda: session.get("x", state, number)  # noqa: B023
         yield lambda: session.get_bytes("x", number)  # noqa: B023
         yield lambda: session.saved("x", number)  # noqa: B023

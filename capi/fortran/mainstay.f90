@@ -163,6 +163,9 @@ module mainstay_sessions
     procedure :: protect_heap
     procedure :: protect_output
     procedure :: restore
+    procedure :: choose
+    procedure :: revisions
+    procedure :: revision_note
     procedure :: report
     procedure :: restored_note
     procedure :: note
@@ -289,6 +292,48 @@ contains
     if (present(revision)) revision = restored%revision
     if (present(skipped)) skipped = restored%skipped
     if (present(step)) step = restored%step
+  end subroutine
+
+  ! Goes back like `restore`, but fills nothing: read the items by `read_shard`.
+  recursive subroutine choose(self, revision, skipped, stat, number, step)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int64_t), intent(out), optional :: revision, skipped, step
+    integer, intent(out), optional :: stat
+    integer(c_int64_t), intent(in), optional :: number
+    type(mainstay_restored) :: chosen
+    call settle(c_choose(self%handle, asked(number), chosen), stat)
+    if (present(revision)) revision = chosen%revision
+    if (present(skipped)) skipped = chosen%skipped
+    if (present(step)) step = chosen%step
+  end subroutine
+
+  ! The complete revisions that `restore` and `choose` can go back to, the newest first. Collective.
+  recursive function revisions(self, stat) result(all)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    type(mainstay_listed_revision), allocatable :: all(:)
+    integer(c_size_t) :: count, i
+    integer(c_int) :: status
+    count = 0
+    status = c_revisions(self%handle, count)
+    allocate (all(merge(count, 0_c_size_t, status == 0)))
+    do i = 1, size(all, kind=c_size_t)
+      status = c_revision(self%handle, i - 1, all(i))
+      if (status /= 0) exit
+    end do
+    call settle(status, stat)
+  end function
+
+  ! This rank's note `name` in revision `index` of the last `revisions`, counted from 1. `text` is not allocated if
+  ! there is none.
+  recursive subroutine revision_note(self, index, name, text)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: index
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: text
+    type(c_ptr) :: noted
+    noted = c_revision_note(self%handle, int(index, c_size_t) - 1, to_c(name))
+    if (c_associated(noted)) text = of_c(noted)
   end subroutine
 
   ! The damage that the last restore found and passed over, one line each; "" if none.
@@ -458,7 +503,7 @@ module mainstay
   ! Memory of the heap, for c_f_pointer: `mainstay_heap_calloc(count, bytes)` is the address of `count` elements of
   ! `bytes` bytes each, all zero, or c_null_ptr. It has the same address in each run that makes the same calls.
   ! session%protect_heap protects it. `call mainstay_heap_free(memory)` frees it: pass c_loc of the pointer.
-  use mainstay_c, only: mainstay_options, mainstay_speculation, mainstay_record, &
+  use mainstay_c, only: mainstay_options, mainstay_speculation, mainstay_record, mainstay_listed_revision, &
     mainstay_heap_calloc => c_heap_calloc, mainstay_heap_free => c_heap_free
   use mainstay_sessions, only: mainstay_session, mainstay_set, mainstay_finalize, mainstay_layout, mainstay_step, &
     mainstay_where, mainstay_resize

@@ -269,6 +269,14 @@ typedef struct {
   uint64_t step;
 } mainstay_restored;
 
+// A complete revision, as mainstay_revisions has listed it.
+typedef struct {
+  // Its number, 1 or more.
+  uint64_t revision;
+  // The last step that the program gave to mainstay_due before it saved the revision; 0: none.
+  uint64_t step;
+} mainstay_listed_revision;
+
 // Collectives of the ranks, and messages between two. Only the thread that calls the session calls them. Each
 // returns 0, or the class of the error. `mainstay_open_mpi` fills the table in. You can fill in your own for another
 // transport than MPI.
@@ -877,9 +885,35 @@ mainstay_status mainstay_restore_revision(mainstay_session *session,
                                           uint64_t revision,
                                           mainstay_restored *restored);
 
+// Goes back to the revision of this number, or to MAINSTAY_NEWEST, like mainstay_restore_revision, but fills nothing.
+// For programs that read the saved items themselves, some of them, or into memory of another size: mainstay_read_shard
+// reads any item of this rank's shard, and mainstay_bring_shards brings other shards. The ranks verify every shard and
+// truncate output files. Protected regions stay as they are, and the number of ranks may differ from that of the
+// revision. The program may checkpoint next. Collective, with the same number on all ranks. `restored` may be NULL.
+mainstay_status mainstay_choose(mainstay_session *session,
+                                uint64_t revision,
+                                mainstay_restored *restored);
+
 // The damage that the last restore found and passed over, one line each; "" if none. Valid until the next restore or
 // the close.
 const char *mainstay_report(mainstay_session *session);
+
+// Lists the complete revisions that mainstay_restore_revision and mainstay_choose can go back to, and puts their
+// number into `*count`. The ranks read only the descriptions of their shards: damaged data shows when a revision is
+// restored. Nothing else changes. Collective.
+mainstay_status mainstay_revisions(mainstay_session *session,
+                                   size_t *count);
+
+// Describes revision `index` of the last mainstay_revisions, from 0, the newest, on. Local.
+mainstay_status mainstay_revision(mainstay_session *session,
+                                  size_t index,
+                                  mainstay_listed_revision *listed);
+
+// This rank's note `name` in revision `index` of the last mainstay_revisions; NULL if there is none. Valid until the
+// next mainstay_revisions or the close. Local.
+const char *mainstay_revision_note(mainstay_session *session,
+                                   size_t index,
+                                   const char *name);
 
 // Opens the space in the directory `path` for the ranks of `group`, and puts the session into `*session`. Makes the
 // directory if it is missing. Collective. `options` may be NULL. The environment and the file mainstay.toml give the

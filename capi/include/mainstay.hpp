@@ -185,6 +185,29 @@ public:
     detail::check(mainstay_restore_revision(handle_, revision, &found));
     return {found.revision, found.skipped, mainstay_report(handle_), found.step};
   }
+  /* Goes back like restore(), but fills nothing: read the items by read_shard(). See mainstay_choose. */
+  mainstay::restored choose(std::uint64_t revision = MAINSTAY_NEWEST) {
+    mainstay_restored found = {};
+    detail::check(mainstay_choose(handle_, revision, &found));
+    return {found.revision, found.skipped, mainstay_report(handle_), found.step};
+  }
+  /* The complete revisions that restore() and choose() can go back to, the newest first. Collective. */
+  std::vector<listed_revision> revisions() {
+    std::vector<listed_revision> all;
+    std::size_t count = 0;
+    detail::check(mainstay_revisions(handle_, &count));
+    for (std::size_t index = 0; index < count; index++) {
+      listed_revision found = {};
+      detail::check(mainstay_revision(handle_, index, &found));
+      all.push_back(found);
+    }
+    return all;
+  }
+  /* This rank's note `name` in revision `index` of the last revisions(). */
+  std::optional<std::string> revision_note(std::size_t index, const std::string &name) const {
+    const char *value = mainstay_revision_note(handle_, index, detail::text(name));
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  }
   /* This rank's note `name` in the restored revision. */
   std::optional<std::string> restored_note(const std::string &name) const {
     const char *value = mainstay_restored_note(handle_, detail::text(name));

@@ -54,6 +54,9 @@ struct restored {
   explicit operator bool() const noexcept { return revision != 0; }
 };
 
+/* A complete revision, as `revisions` lists it. */
+using listed_revision = mainstay_listed_revision;
+
 namespace detail {
 
 inline void check(mainstay_status status) {

@@ -60,6 +60,25 @@ pub unsafe extern "C" fn mainstay_restore_revision(
     unsafe { bring_back(session, restored, restore) }
 }
 
+/// Goes back to the revision of this number, or to MAINSTAY_NEWEST, like mainstay_restore_revision, but fills nothing.
+/// For programs that read the saved items themselves, some of them, or into memory of another size: mainstay_read_shard
+/// reads any item of this rank's shard, and mainstay_bring_shards brings other shards. The ranks verify every shard and
+/// truncate output files. Protected regions stay as they are, and the number of ranks may differ from that of the
+/// revision. The program may checkpoint next. Collective, with the same number on all ranks. `restored` may be NULL.
+///
+/// # Safety
+/// `session` is open, `restored` is null or points to room for one.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_choose(session: *mut Session, revision: u64, restored: *mut Restored) -> Status {
+    let choose = |engine: &mut Engine| match revision {
+        NEWEST => engine.choose(),
+        revision => engine.choose_revision(revision),
+    };
+    // SAFETY: the caller's promises are passed on.
+    unsafe { bring_back(session, restored, choose) }
+}
+
 /// # Safety
 /// As of mainstay_restore.
 #[allow(unsafe_code)]

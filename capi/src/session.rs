@@ -5,6 +5,7 @@ use crate::{
     error::{Status, c_text, guard},
     group::{CGroup, ContextInUse, GroupTable},
     item::Named,
+    listed::Listed,
     options::Options,
 };
 use mainstay_engine::{
@@ -32,6 +33,8 @@ pub struct Session {
     pub(crate) items: BTreeMap<u32, Vec<Named>>,
     /// The last answer of mainstay_saved.
     pub(crate) saved: Option<Named>,
+    /// The last answer of mainstay_revisions.
+    pub(crate) listed: Vec<Listed>,
 }
 
 /// Opens the space in the directory `path` for the ranks of `group`, and puts the session into `*session`. Makes the
@@ -114,6 +117,7 @@ unsafe fn open(
         stream: c_text(""),
         items: BTreeMap::new(),
         saved: None,
+        listed: Vec::new(),
     }));
     Ok(())
 }

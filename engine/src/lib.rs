@@ -59,8 +59,8 @@ pub use reader::Reader;
 pub use rehearsal::is_one as is_rehearsal;
 pub use remark::say;
 pub use session::{
-    Got, HandoverCounts, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, Speculation, StepError,
-    StepOutcome, run,
+    Got, HandoverCounts, LevelKind, LevelPlan, ListedRevision, Record, Recovered, Restored, Saver, Session,
+    Speculation, StepError, StepOutcome, run,
 };
 pub use space::{format::PoolBound, tell_times};
 pub use survey::{

@@ -47,7 +47,7 @@ mod engine {
         reader::{Item, Reader, Shard, read},
         record::Record,
         recovered::Recovered,
-        restored::Restored,
+        restored::{ListedRevision, Restored},
         session::{Session, open},
         speculation::Speculation,
         world::finalize,

@@ -269,6 +269,7 @@ static void nulls(void) {
   mainstay_restored restored;
   mainstay_reader *reader;
   mainstay_item item;
+  mainstay_listed_revision listed;
   uint64_t length;
   size_t got;
   uint32_t shards;
@@ -369,6 +370,11 @@ static void nulls(void) {
   said("get_bytes(session)", mainstay_get_bytes(NULL, MAINSTAY_NEWEST, "a", &length));
   said("get_bytes(name)", mainstay_get_bytes(session, MAINSTAY_NEWEST, NULL, &length));
   said("get_bytes(bytes)", mainstay_get_bytes(session, MAINSTAY_NEWEST, "a", NULL));
+  said("choose(session)", mainstay_choose(NULL, MAINSTAY_NEWEST, NULL));
+  said("revisions(session)", mainstay_revisions(NULL, &got));
+  said("revisions(count)", mainstay_revisions(session, NULL));
+  said("revision(session)", mainstay_revision(NULL, 0, &listed));
+  said("revision(listed)", mainstay_revision(session, 0, NULL));
   said("saved(session)", mainstay_saved(NULL, MAINSTAY_NEWEST, "a", &item));
   said("saved(name)", mainstay_saved(session, MAINSTAY_NEWEST, NULL, &item));
   said("saved(item)", mainstay_saved(session, MAINSTAY_NEWEST, "a", NULL));
@@ -418,13 +424,19 @@ static void nulls(void) {
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));
   said("leave(session)", mainstay_leave(NULL));
-  /* Two calls have no status: only the message shows the error. */
+  /* Some calls have no status: only the message shows the error. */
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_restored_note(NULL, "a")) say("restored_note", "WRONG", "a note of no session");
   said("restored_note(session)", MAINSTAY_INVALID_ARGUMENT);
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_restored_note(session, NULL)) say("restored_note", "WRONG", "a note of no name");
   said("restored_note(name)", MAINSTAY_INVALID_ARGUMENT);
+  mainstay_protect(session, "", NULL, 0);
+  if (mainstay_revision_note(NULL, 0, "a")) say("revision_note", "WRONG", "a note of no session");
+  said("revision_note(session)", MAINSTAY_INVALID_ARGUMENT);
+  mainstay_protect(session, "", NULL, 0);
+  if (mainstay_revision_note(session, 0, NULL)) say("revision_note", "WRONG", "a note of no name");
+  said("revision_note(name)", MAINSTAY_INVALID_ARGUMENT);
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_report(NULL)[0] != 0) say("report", "WRONG", "text of no session");
   said("report(session)", MAINSTAY_INVALID_ARGUMENT);

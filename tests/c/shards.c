@@ -43,6 +43,7 @@ static void save(mainstay_session *session) {
   must(mainstay_protect(session, "table", table, sizeof table), "protect the table");
   must(mainstay_same_on_all_ranks(session, "table"), "say that all ranks have it");
   must(mainstay_any_number_of_ranks(session), "say that it divides the particles anew");
+  must(mainstay_note(session, "kind", "particles"), "note");
   must(mainstay_begin(session, 100, NULL), "begin");
   must(mainstay_write(session, "log", 0, "rank", 4), "write");
   must(mainstay_checkpoint(session, NULL), "checkpoint");
@@ -75,6 +76,22 @@ static void read_shard(mainstay_session *session, uint32_t shard) {
   free(some);
 }
 
+/* The revision is listed with its note, and chosen without filling the region. */
+static void choose(mainstay_session *session, const int *table) {
+  mainstay_listed_revision listed;
+  mainstay_restored restored;
+  size_t count = 0;
+  must(mainstay_revisions(session, &count), "revisions");
+  hold(count == 1 && mainstay_revision(session, 1, &listed) == MAINSTAY_INVALID_ARGUMENT, "one revision");
+  must(mainstay_revision(session, 0, &listed), "revision");
+  hold(listed.revision == 1 && listed.step == 0, "its number");
+  hold(!strcmp(mainstay_revision_note(session, 0, "kind"), "particles"), "its note");
+  hold(!mainstay_revision_note(session, 0, "none") && !mainstay_revision_note(session, 1, "kind"), "other notes");
+  hold(mainstay_choose(session, 7, &restored) == MAINSTAY_REVISION_MISSING, "no such revision");
+  must(mainstay_choose(session, MAINSTAY_NEWEST, &restored), "choose");
+  hold(restored.revision == 1 && table[99] == 0, "the region is as it was");
+}
+
 static void divide(mainstay_session *session) {
   uint32_t shards = 7, mine[64], count = 0, shard;
   mainstay_restored restored;
@@ -83,6 +100,7 @@ static void divide(mainstay_session *session) {
   must(mainstay_shards(session, &shards), "shards");
   hold(shards == 0, "no shards before a restore");
   hold(mainstay_bring_shards(session, NULL, 0) == MAINSTAY_INVALID_ARGUMENT, "nothing to bring");
+  choose(session, table);
   must(mainstay_restore(session, &restored), "restore");
   hold(table[99] == 297, "what is the same on all ranks");
   must(mainstay_unprotect(session, "table"), "unprotect");

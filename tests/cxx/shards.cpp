@@ -35,6 +35,7 @@ static void save(mainstay::session &session) {
   session.protect("table", table);
   session.same_on_all_ranks("table");
   session.any_number_of_ranks();
+  session.note("kind", "particles");
   session.begin(100);
   session.write("log", 0, std::string("rank"));
   session.checkpoint();
@@ -63,6 +64,10 @@ static void divide(mainstay::session &session) {
   hold(session.shards() == 0 && refused([&] { session.bring_shards(); }), "no shards before a restore");
   std::vector<int> table(100);
   session.protect("table", table);
+  const auto listed = session.revisions();
+  hold(listed.size() == 1 && listed[0].revision == 1 && session.revision_note(0, "kind") == "particles", "the list");
+  hold(!session.revision_note(0, "none") && session.choose(1).revision == 1 && table[99] == 0,
+       "the region is as it was");
   session.restore();
   hold(table == std::vector<int>(100, 7), "what is the same on all ranks");
   session.unprotect("table");

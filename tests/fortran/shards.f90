@@ -48,6 +48,7 @@ contains
     call session%protect("table", table)
     call session%same_on_all_ranks("table")
     call session%any_number_of_ranks()
+    call session%note("kind", "particles")
     call session%begin(100)
     call session%write("log", 0, ["r", "a", "n", "k"])
     call session%checkpoint()
@@ -58,11 +59,22 @@ contains
     integer :: stat, shard, count
     integer, allocatable :: mine(:)
     integer, target :: table(100)
+    integer(int64) :: revision
+    type(mainstay_listed_revision), allocatable :: listed(:)
+    character(:), allocatable :: note
     table = 0
     call session%protect("table", table)
     call must(session%shards() == 0, "no shards before a restore")
     call session%bring_shards([integer ::], stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "nothing was restored")
+    allocate (listed, source=session%revisions())
+    call must(size(listed) == 1 .and. listed(1)%revision == 1, "the list")
+    call session%revision_note(1, "kind", note)
+    call must(note == "particles", "its note")
+    call session%revision_note(1, "none", note)
+    call must(.not. allocated(note), "no note")
+    call session%choose(revision)
+    call must(revision == 1 .and. all(table == 0), "the region is as it was")
     call session%restore()
     call must(all(table == 7), "what is the same on all ranks")
     call session%unprotect("table")

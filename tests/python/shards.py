@@ -27,7 +27,7 @@ def save(session):
     session.protect("table", numpy.arange(100))
     session.same_on_all_ranks("table")
     session.any_number_of_ranks()
-    session.begin(100, notes={"count": own.size})
+    session.begin(100, notes={"count": own.size, "kind": "particles"})
     session.write("log", 0, b"rank")
     session.checkpoint()
     session.wait()
@@ -50,6 +50,9 @@ def divide(session):
     assert refused(session.bring_shards), "no shards before a restore"
     table = numpy.zeros(100, int)
     session.protect("table", table)
+    (listed,) = session.revisions()
+    assert (listed.revision, listed.step, listed.notes["kind"]) == (1, None, "particles")
+    assert session.choose(revision=1).revision == 1 and not table.any(), "the region is as it was"
     session.restore()
     assert (table == numpy.arange(100)).all(), "the region that is the same on all ranks"
     session.unprotect("table")

@@ -163,8 +163,7 @@ impl SessionState {
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
             recovery.parts.copies_ns = copying.elapsed().as_nanos() as u64;
         }
-        let notes =
-            back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
+        let notes = notes_of_program(back.notes);
         self.program.restored.reading = back.reading;
         let skipped = skipped.into_what();
         if let Some(reporter) = &mut self.announcer.reporter {
@@ -268,8 +267,13 @@ impl Program {
     }
 }
 
+/// Notes by name, without those that Mainstay has set.
+pub(super) fn notes_of_program(notes: Vec<Note>) -> BTreeMap<String, String> {
+    notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect()
+}
+
 /// Whether another revision, or the same on another level, may be restored after this error.
-fn is_of_revision(error: &Error) -> bool {
+pub(super) fn is_of_revision(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight | ErrorKind::RevisionMissing)
 }
 

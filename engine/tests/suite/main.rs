@@ -42,6 +42,7 @@ mod layers;
 mod level_places;
 mod levels;
 mod limits;
+mod listing;
 mod memory_level;
 mod memory_taken;
 mod metadata;

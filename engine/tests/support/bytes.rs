@@ -19,6 +19,13 @@ impl Layout {
         Layout { path: path.to_owned(), bytes: fs::read(path).unwrap() }
     }
 
+    /// The only layout of a space.
+    pub fn of(space: &Path) -> Layout {
+        let files = fs::read_dir(space).unwrap().map(|entry| entry.unwrap().path());
+        let is_layout = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "mainstay");
+        Layout::read(&files.into_iter().find(is_layout).unwrap())
+    }
+
     /// Writes the current bytes to the file.
     pub fn write(&self) {
         fs::write(&self.path, &self.bytes).unwrap();

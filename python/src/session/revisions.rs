@@ -7,10 +7,10 @@ use crate::{
     number::whole,
     open::or_refuse,
     record::Record,
-    restored::Restored,
+    restored::{ListedRevision, Restored},
     speculation::Speculation,
 };
-use mainstay_engine::{Error, LevelKind, Session as Engine};
+use mainstay_engine::{Error, LevelKind, Restored as EngineRestored, Session as Engine};
 use pyo3::prelude::*;
 
 #[pymethods]
@@ -26,18 +26,27 @@ impl Session {
     /// except those under a hold.
     #[pyo3(signature = (*, revision=None))]
     fn restore(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
-        let asked = number(revision);
-        self.state.turn(py)?;
+        self.go_back(py, revision, Engine::restore, Engine::restore_revision)
+    }
+
+    /// Goes back like restore(), but fills nothing: read the items by read_shard(), some of them, or into buffers of
+    /// another size. The ranks verify every shard. Protected buffers stay as they are, and the number of ranks may
+    /// differ from that of the revision. The program may checkpoint next. Collective.
+    #[pyo3(signature = (*, revision=None))]
+    fn choose(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
+        self.go_back(py, revision, Engine::choose, Engine::choose_revision)
+    }
+
+    /// The complete revisions that restore() and choose() can go back to, the newest first, with their notes. The
+    /// ranks read only the descriptions of their shards: damaged data shows when a revision is restored. Nothing else
+    /// changes. Collective.
+    fn revisions(&self, py: Python<'_>) -> PyResult<Vec<ListedRevision>> {
         let mut was_called = false;
-        let restore = |engine: &mut Engine| {
+        let listed = self.state.call(py, |engine| {
             was_called = true;
-            match or_refuse(engine, asked) {
-                None => engine.restore(),
-                Some(revision) => engine.restore_revision(revision),
-            }
-        };
-        let restored = self.state.call_held(py, restore);
-        Ok(of_all(py, self.rank(), was_called, restored)?.map(Restored::from))
+            engine.revisions()
+        });
+        Ok(of_all(py, self.rank(), was_called, listed)?.into_iter().map(ListedRevision::from).collect())
     }
 
     /// Sets a note: revisions from now on carry `value`, a text or a number, under `name`, until you set it again.
@@ -148,6 +157,29 @@ impl Session {
     /// Results of saving early on this rank, in blocks of 4 KiB. Local, never waits.
     fn speculation(&self, py: Python<'_>) -> PyResult<Speculation> {
         self.state.local(py, |open| open.engine()?.speculation().map(Speculation::from))
+    }
+}
+
+impl Session {
+    /// Goes back to the newest revision, or to that of a number.
+    fn go_back(
+        &self,
+        py: Python<'_>,
+        revision: Option<&Bound<'_, PyAny>>,
+        newest: fn(&mut Engine) -> Result<Option<EngineRestored>, Error>,
+        numbered: fn(&mut Engine, u64) -> Result<Option<EngineRestored>, Error>,
+    ) -> PyResult<Option<Restored>> {
+        let asked = number(revision);
+        self.state.turn(py)?;
+        let mut was_called = false;
+        let restored = self.state.call_held(py, |engine| {
+            was_called = true;
+            match or_refuse(engine, asked) {
+                None => newest(engine),
+                Some(revision) => numbered(engine, revision),
+            }
+        });
+        Ok(of_all(py, self.rank(), was_called, restored)?.map(Restored::from))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     reader::Reader,
-    session::{Got, Restored, Session},
+    session::{Got, ListedRevision, Restored, Session},
     space::format::Item,
 };
 
@@ -117,6 +117,13 @@ impl Session {
     /// The number of bytes that `get` would fill on this rank, if nothing is damaged. Collective.
     pub fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
         self.ours()?.reading(|inner| inner.get_bytes(revision, name))
+    }
+
+    /// The complete revisions that `restore_revision` and `choose_revision` can go back to, the newest first, with the
+    /// step and the notes of each. The ranks read only the descriptions of their shards, so damaged data shows when a
+    /// revision is restored. Nothing else changes. Collective.
+    pub fn revisions(&mut self) -> Result<Vec<ListedRevision>> {
+        self.ours()?.revisions()
     }
 
     /// The item that this rank saved under `name`: its type, shape and size. With them you can protect memory of that
