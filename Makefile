@@ -100,6 +100,7 @@ build: check-rust
 	cargo build --profile=$(BUILD_PROFILE) --locked
 	@ln -sf libmainstay.so $(BUILT)/$(SONAME)
 	@$(RANKS)
+	@rm -rf $(BUILT)/stand_ins && cp -r capi/stand_ins $(BUILT)/stand_ins
 
 stage: build
 	@rm -rf target/wheel-prefix
@@ -186,6 +187,8 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	for folder in . functions standard; do \
 		install -m 644 $(BUILT)/ranks/include/$$folder/*.h '$(DESTDIR)$(PREFIX)/include/mainstay/ranks/'$$folder || exit; done
 	install -m 644 $(BUILT)/ranks/share/* '$(SHARE)/mainstay/ranks/'
+	for file in $$(cd capi && find stand_ins -type f); do \
+		install -D -m 644 capi/$$file '$(SHARE)/mainstay/'$$file || exit; done
 	install -m 755 $(BUILT)/ranks/mpich/*.so.12 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich/'
 	install -m 755 $(BUILT)/ranks/standard/*.so.1 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard/'
 	ln -sf libmpi.so.12 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich/libmpi.so'

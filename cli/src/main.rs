@@ -19,6 +19,7 @@ mod room;
 mod run;
 mod setup;
 mod space;
+mod stand_in;
 mod take;
 mod tend;
 mod text;
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
         Command::Rollback(wanted) => tend::rollback(&wanted),
         Command::Reserve(wanted) => room::reserve(&wanted),
         Command::Grow(wanted) => room::grow(&wanted),
+        Command::StandIn(wanted) => stand_in::make(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Rehearse(wanted) => return run::rehearse(&wanted),
         Command::Salvage(wanted) => tend::salvage(&wanted),

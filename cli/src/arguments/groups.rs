@@ -15,7 +15,18 @@ const GROUPS: [Group; 5] = [
     Group { heading: "Tidy up", commands: &["prune", "rollback", "hold", "release", "salvage"] },
     Group {
         heading: "Run",
-        commands: &["run", "rehearse", "checkpoint", "evacuate", "advise", "model", "mpicc", "mpicxx", "mpifort"],
+        commands: &[
+            "run",
+            "rehearse",
+            "checkpoint",
+            "evacuate",
+            "advise",
+            "model",
+            "mpicc",
+            "mpicxx",
+            "mpifort",
+            "stand-in",
+        ],
     },
     Group { heading: "Rare", commands: &["reserve", "grow", "trace", "oracle", "completions", "man"] },
 ];

@@ -10,6 +10,7 @@ mod rehearse;
 mod reserve;
 mod run;
 mod setup;
+mod stand_in;
 mod take;
 mod tend;
 mod trace;
@@ -24,6 +25,7 @@ pub use rehearse::*;
 pub use reserve::*;
 pub use run::*;
 pub use setup::*;
+pub use stand_in::*;
 pub use take::*;
 pub use tend::*;
 pub use trace::*;
@@ -90,6 +92,7 @@ pub enum Command {
     Mpicc(Mpicc),
     Mpicxx(Mpicxx),
     Mpifort(Mpifort),
+    StandIn(StandIn),
     #[command(hide = true)]
     HostRanks(HostRanks),
     Reserve(Reserve),

@@ -88,7 +88,7 @@ fn mpicc(launcher: &OsStr) -> Result<PathBuf, Failure> {
 }
 
 /// The file that a shell would start.
-fn in_path(name: &OsStr) -> Option<PathBuf> {
+pub fn in_path(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return std::path::absolute(name).ok().filter(|path| path.is_file());
     }

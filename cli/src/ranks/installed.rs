@@ -1,4 +1,4 @@
-//! The files for ranks in slots that were installed together with this command, as `mainstay config` finds its own.
+//! The files for ranks in slots and for stand-ins that were installed together with this command, as `mainstay config` finds its own.
 
 use crate::exit::{Exit, Failure};
 use mainstay_engine::printable_path;
@@ -19,6 +19,8 @@ pub struct Installed {
     /// The folders of mainstay.h and libmainstay.so, for the host program.
     pub host_headers: PathBuf,
     pub host_library: PathBuf,
+    /// The sources of the libraries that stand in for others.
+    pub stand_ins: PathBuf,
 }
 
 impl Installed {
@@ -49,6 +51,7 @@ impl Installed {
             share: prefix.join("share/mainstay/ranks"),
             host_headers: prefix.join("include"),
             host_library: prefix.join("lib"),
+            stand_ins: prefix.join("share/mainstay/stand_ins"),
         }
     }
 
@@ -61,6 +64,7 @@ impl Installed {
             share: ranks.join("share"),
             host_headers: ranks.join("host"),
             host_library: folder.to_owned(),
+            stand_ins: folder.join("stand_ins"),
             libraries: ranks,
         }
     }

@@ -10,5 +10,5 @@ mod words;
 
 pub use alone::{failure, host_ranks};
 pub use compilers::{mpicc, mpicxx, mpifort};
-pub use host::host_program;
+pub use host::{host_program, in_path};
 pub use installed::Installed;

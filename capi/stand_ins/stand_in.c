@@ -1,0 +1,260 @@
+/* Parts that the stand-ins for other checkpoint libraries share. Licence: MIT OR Apache-2.0. */
+#define _GNU_SOURCE
+#include "stand_in.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Bytes that a copy moves at a time. */
+enum { PIECE = 4 << 20 };
+/* Type of tmpfs in statfs; linux/magic.h is not everywhere. */
+enum { TMPFS = 0x01021994 };
+
+void *stand_in_memory(void *old, size_t bytes) {
+  void *memory = realloc(old, bytes ? bytes : 1);
+  if (!memory) {
+    stand_in_say("no memory for %zu bytes; the program ends", bytes);
+    abort();
+  }
+  return memory;
+}
+
+char *stand_in_text(const char *format, ...) {
+  va_list words;
+  char *text = NULL;
+  va_start(words, format);
+  if (vasprintf(&text, format, words) < 0) text = NULL;
+  va_end(words);
+  return text ? text : stand_in_memory(NULL, 0);
+}
+
+void stand_in_say(const char *format, ...) {
+  va_list words;
+  char line[2048];
+  va_start(words, format);
+  vsnprintf(line, sizeof line, format, words);
+  va_end(words);
+  /* One call, so that lines of several ranks stay apart. */
+  fprintf(stderr, "mainstay: %s\n", line);
+}
+
+/* Settings */
+
+void stand_in_set(stand_in_settings *settings, const char *name, const char *value) {
+  size_t i;
+  for (i = 0; i < settings->count && strcasecmp(settings->all[i].name, name); i++);
+  if (i < settings->count) {
+    free(settings->all[i].value);
+  } else {
+    settings->all = stand_in_memory(settings->all, (i + 1) * sizeof *settings->all);
+    settings->all[i].name = stand_in_text("%s", name);
+    settings->count++;
+  }
+  settings->all[i].value = value ? stand_in_text("%s", value) : NULL;
+}
+
+const char *stand_in_value(const stand_in_settings *settings, const char *name) {
+  size_t i;
+  for (i = 0; i < settings->count; i++)
+    if (!strcasecmp(settings->all[i].name, name)) return settings->all[i].value;
+  return NULL;
+}
+
+void stand_in_forget_settings(stand_in_settings *settings) {
+  size_t i;
+  for (i = 0; i < settings->count; i++) {
+    free(settings->all[i].name);
+    free(settings->all[i].value);
+  }
+  free(settings->all);
+  memset(settings, 0, sizeof *settings);
+}
+
+/* Cuts white space off both ends, in place. */
+static char *trimmed(char *text) {
+  char *end;
+  while (isspace((unsigned char)*text)) text++;
+  end = text + strlen(text);
+  while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+  return text;
+}
+
+long stand_in_read_settings(stand_in_settings *settings, const char *path) {
+  FILE *file = fopen(path, "r");
+  char *line = NULL, *section = stand_in_text("%s", "");
+  size_t room = 0;
+  long number = 0, wrong = 0;
+  if (!file) {
+    free(section);
+    return -1;
+  }
+  while (getline(&line, &room, file) >= 0) {
+    char *name = line, *value;
+    number++;
+    name[strcspn(name, "#;\r\n")] = 0;
+    name = trimmed(name);
+    if (!*name) continue;
+    if (*name == '[') {
+      name[strcspn(name, "]")] = 0;
+      free(section);
+      section = stand_in_text("%s:", trimmed(name + 1));
+      continue;
+    }
+    value = strchr(name, '=');
+    if (!value) {
+      wrong = wrong ? wrong : number;
+      continue;
+    }
+    *value++ = 0;
+    value = trimmed(value);
+    if (*value == '"' && strlen(value) > 1 && value[strlen(value) - 1] == '"') {
+      value[strlen(value) - 1] = 0;
+      value++;
+    }
+    name = stand_in_text("%s%s", section, trimmed(name));
+    stand_in_set(settings, name, value);
+    free(name);
+  }
+  free(line);
+  free(section);
+  fclose(file);
+  return wrong;
+}
+
+int stand_in_is_true(const char *value) {
+  return value && (!strcasecmp(value, "true") || !strcasecmp(value, "yes") || !strcasecmp(value, "on") ||
+                   strtol(value, NULL, 10) != 0);
+}
+
+/* Files */
+
+char *stand_in_absolute(const char *path) {
+  char here[PATH_MAX], *whole, *part, *rest, *clean;
+  size_t length = 0;
+  if (*path != '/' && !getcwd(here, sizeof here)) strcpy(here, "/");
+  whole = *path == '/' ? stand_in_text("%s", path) : stand_in_text("%s/%s", here, path);
+  clean = stand_in_memory(NULL, strlen(whole) + 2);
+  for (part = strtok_r(whole, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+    if (!strcmp(part, ".")) continue;
+    if (!strcmp(part, "..")) {
+      while (length > 0 && clean[--length] != '/');
+      continue;
+    }
+    clean[length++] = '/';
+    memcpy(clean + length, part, strlen(part));
+    length += strlen(part);
+  }
+  if (!length) clean[length++] = '/';
+  clean[length] = 0;
+  free(whole);
+  return clean;
+}
+
+int stand_in_make_folders(const char *path) {
+  char *part = stand_in_text("%s", path), *slash;
+  int code = 0;
+  for (slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    if (mkdir(part, 0777) && errno != EEXIST) code = errno;
+    *slash = '/';
+  }
+  if (mkdir(part, 0777))
+    code = errno == EEXIST ? 0 : errno;
+  else
+    code = 0;
+  free(part);
+  return code;
+}
+
+static int remove_one(const char *path, const struct stat *file, int kind, struct FTW *place) {
+  (void)file;
+  (void)kind;
+  (void)place;
+  remove(path); /* another rank may have been faster */
+  return 0;
+}
+
+void stand_in_remove_folder(const char *path) {
+  const int open_max = 16;
+  nftw(path, remove_one, open_max, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+int stand_in_is_in_memory(const char *folder) {
+  struct statfs system;
+  return !statfs(folder, &system) && system.f_type == TMPFS;
+}
+
+int64_t stand_in_file_bytes(const char *path) {
+  struct stat file;
+  return stat(path, &file) ? -1 : (int64_t)file.st_size;
+}
+
+static char *failed(const char *path, const char *verb) {
+  return stand_in_text("%s cannot be %s: %s", path, verb, strerror(errno));
+}
+
+char *stand_in_save_file(mainstay_session *session, const char *name, const char *path) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  char *piece, *why = NULL;
+  uint64_t at = 0;
+  ssize_t got;
+  if (file < 0) return failed(path, "read");
+  piece = stand_in_memory(NULL, PIECE);
+  do {
+    do got = read(file, piece, PIECE);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) why = failed(path, "read");
+    /* An empty file is an empty stream. */
+    else if ((got > 0 || at == 0) && mainstay_write(session, name, at, piece, (size_t)got) != MAINSTAY_OK)
+      why = stand_in_text("%s", mainstay_error_message());
+    else
+      at += (uint64_t)got;
+  } while (got > 0 && !why);
+  free(piece);
+  close(file);
+  return why;
+}
+
+char *stand_in_bring_file(mainstay_session *session, uint32_t shard, const char *name, const char *path) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  char *piece, *why = NULL;
+  uint64_t at = 0;
+  size_t got = 0, put;
+  if (file < 0) return failed(path, "made");
+  piece = stand_in_memory(NULL, PIECE);
+  do {
+    if (mainstay_read_shard(session, shard, name, at, piece, PIECE, &got) != MAINSTAY_OK)
+      why = stand_in_text("%s", mainstay_error_message());
+    for (put = 0; !why && put < got;) {
+      const ssize_t written = write(file, piece + put, got - put);
+      if (written >= 0)
+        put += (size_t)written;
+      else if (errno != EINTR)
+        why = failed(path, "written");
+    }
+    at += got;
+  } while (!why && got == PIECE);
+  free(piece);
+  if (close(file) && !why) why = failed(path, "written");
+  if (why) unlink(path);
+  return why;
+}
+
+long stand_in_find_item(mainstay_session *session, uint32_t shard, const char *name, mainstay_item *item) {
+  size_t count = 0, i;
+  if (mainstay_shard_items(session, shard, &count) != MAINSTAY_OK) return -1;
+  for (i = 0; i < count; i++)
+    if (mainstay_shard_item(session, shard, i, item) == MAINSTAY_OK && !strcmp(item->name, name)) return (long)i;
+  return -1;
+}

@@ -1,0 +1,77 @@
+/* VeloC's functions on Mainstay: settings. Licence: MIT OR Apache-2.0. */
+#define _GNU_SOURCE
+#include "state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *setting(const char *name) {
+  char variable[64];
+  const char *value;
+  size_t i;
+  snprintf(variable, sizeof variable, "VELOC_%s", name);
+  for (i = 0; variable[i]; i++)
+    if (variable[i] >= 'a' && variable[i] <= 'z') variable[i] = (char)(variable[i] - 'a' + 'A');
+  value = getenv(variable);
+  if (!value || !*value) value = stand_in_value(&veloc.settings, name);
+  return value && *value ? value : NULL;
+}
+
+int is_off(const char *name) {
+  const char *value = setting(name);
+  return value && strtol(value, NULL, 10) < 0;
+}
+
+/* Says which settings of the file have no counterpart. */
+static void say_the_rest(void) {
+  static const struct {
+    const char *name, *instead; /* NULL: honoured, or always so */
+  } known[] = {
+      {"scratch", NULL},
+      {"persistent", NULL},
+      {"mode", NULL},
+      {"max_versions", NULL},
+      {"scratch_versions", NULL},
+      {"failure_domain", NULL},
+      {"chksum", NULL},
+      {"meta", NULL},
+      {"threaded", NULL},
+      {"aggregated", NULL},
+      {"persistent_interval", "set pfs_every, in revisions, in mainstay.toml"},
+      {"ec_interval", "each revision has memory_copies copies on other nodes"},
+      {"watchdog_interval", "`mainstay run` starts a job again"},
+      {"axl_type", "the persistent path is a directory"},
+      {"daos_pool", "name a directory in `persistent`"},
+      {"daos_cont", "name a directory in `persistent`"},
+      {"log_prefix", "lines go to standard error"},
+  };
+  size_t i, k;
+  for (i = 0; i < veloc.settings.count; i++) {
+    const char *name = veloc.settings.all[i].name, *instead = "it is not a setting of VeloC that Mainstay knows";
+    for (k = 0; k < sizeof known / sizeof known[0]; k++)
+      if (!strcmp(name, known[k].name)) instead = known[k].instead;
+    if (instead && !is_off(name)) stand_in_say("VeloC's %s has no effect: %s", name, instead);
+  }
+}
+
+int read_settings(const char *call, const char *path) {
+  const long line = path && *path ? stand_in_read_settings(&veloc.settings, path) : 0;
+  const char *mode;
+  char *why = NULL;
+  int code;
+  if (line) {
+    why = line < 0 ? stand_in_text("the configuration file %s cannot be read", path)
+                   : stand_in_text("line %ld of %s is no `name = value`", line, path);
+    return result(call, why);
+  }
+  mode = setting("mode");
+  if (!mode || (strcmp(mode, "sync") && strcmp(mode, "async"))) return fail(call, "mode is neither sync nor async");
+  if (!setting("scratch")) return fail(call, "scratch is missing; name a directory of the node");
+  code = stand_in_make_folders(setting("scratch"));
+  if (code) why = stand_in_text("%s cannot be made: %s", setting("scratch"), strerror(code));
+  if (why) return result(call, why);
+  if (veloc.rank == 0) say_the_rest();
+  if (setting("failure_domain")) setenv("MAINSTAY_DOMAIN", setting("failure_domain"), 0);
+  return VELOC_SUCCESS;
+}

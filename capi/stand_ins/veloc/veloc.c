@@ -1,0 +1,95 @@
+/* VeloC's functions on Mainstay: libveloc-client, its begin and its end. Licence: MIT OR Apache-2.0.
+ *
+ * Each checkpoint name has a space of its own in `persistent`, with `scratch` as a level before it. A version is a
+ * revision with the note VERSION. A region is a protected region with its id as the name. A routed file becomes the
+ * stream FILE_STREAM. */
+#include "state.h"
+
+#include <stdlib.h>
+
+veloc_state veloc;
+
+int fail(const char *call, const char *why) {
+  stand_in_say("%s: %s", call, why);
+  return VELOC_FAILURE;
+}
+
+int failed(const char *call) { return fail(call, mainstay_error_message()); }
+
+int result(const char *call, char *why) {
+  const int code = why ? fail(call, why) : VELOC_SUCCESS;
+  free(why);
+  return code;
+}
+
+int is_closed(const char *call) {
+  if (veloc.is_open) return 0;
+  fail(call, "VeloC is not initialized; call VELOC_Init first");
+  return 1;
+}
+
+static int begin(const char *call, const char *path) {
+  int code = read_settings(call, path);
+  if (veloc.comm != MPI_COMM_NULL) MPI_Allreduce(MPI_IN_PLACE, &code, 1, MPI_INT, MPI_MIN, veloc.comm);
+  if (code != VELOC_SUCCESS) {
+    stand_in_forget_settings(&veloc.settings);
+    return VELOC_FAILURE;
+  }
+  veloc.regions = stand_in_memory(NULL, sizeof *veloc.regions);
+  memset(veloc.regions, 0, sizeof *veloc.regions);
+  veloc.regions_count = 1;
+  veloc.is_open = 1;
+  return VELOC_SUCCESS;
+}
+
+int VELOC_Init(MPI_Comm comm, const char *cfg_file) {
+  if (veloc.is_open) return VELOC_SUCCESS;
+  veloc.comm = comm;
+  MPI_Comm_rank(comm, &veloc.rank);
+  MPI_Comm_size(comm, &veloc.ranks);
+  return begin("VELOC_Init", cfg_file);
+}
+
+int VELOC_Init_single(unsigned int id, const char *cfg_file) {
+  if (veloc.is_open) return VELOC_SUCCESS;
+  veloc.comm = MPI_COMM_NULL;
+  veloc.rank = 0;
+  veloc.ranks = 1;
+  veloc.id = id;
+  return begin("VELOC_Init_single", cfg_file);
+}
+
+/* Closes a space. If it was cleaned, its newest revision is in `persistent`, and its data in `scratch` goes. */
+static mainstay_status end(checkpoint *one) {
+  mainstay_status status = MAINSTAY_OK;
+  const int has_levels = setting("persistent") && !is_off("persistent_interval");
+  if (one->is_cleaned && has_levels && one->has_saved) status = mainstay_wait_for(one->session, "space");
+  if (status == MAINSTAY_OK)
+    status = mainstay_close(one->session);
+  else
+    mainstay_close(one->session);
+  if (status == MAINSTAY_OK && one->is_cleaned && has_levels) stand_in_remove_folder(one->scratch);
+  free(one->name);
+  free(one->scratch);
+  return status;
+}
+
+int VELOC_Finalize(int drain) {
+  const char *call = "VELOC_Finalize";
+  int code = VELOC_SUCCESS;
+  size_t i;
+  if (is_closed(call)) return VELOC_FAILURE;
+  if (veloc.phase != IDLE) leave();
+  if (drain) code = VELOC_Checkpoint_wait();
+  for (i = 0; i < veloc.checkpoints_count; i++)
+    if (end(&veloc.checkpoints[i]) != MAINSTAY_OK && drain) code = failed(call);
+  for (i = 0; i < veloc.regions_count; i++) {
+    free(veloc.regions[i].name);
+    free(veloc.regions[i].all);
+  }
+  free(veloc.regions);
+  free(veloc.checkpoints);
+  stand_in_forget_settings(&veloc.settings);
+  memset(&veloc, 0, sizeof veloc);
+  return code;
+}
