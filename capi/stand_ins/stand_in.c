@@ -90,6 +90,13 @@ static char *trimmed(char *text) {
   return text;
 }
 
+/* Cuts off a comment: a # or ; that begins the line, or that follows white space. */
+static void cut_comment(char *line) {
+  size_t i;
+  for (i = 0; line[i]; i++)
+    if ((line[i] == '#' || line[i] == ';') && (i == 0 || isspace((unsigned char)line[i - 1]))) line[i] = 0;
+}
+
 long stand_in_read_settings(stand_in_settings *settings, const char *path) {
   FILE *file = fopen(path, "r");
   char *line = NULL, *section = stand_in_text("%s", "");
@@ -102,7 +109,7 @@ long stand_in_read_settings(stand_in_settings *settings, const char *path) {
   while (getline(&line, &room, file) >= 0) {
     char *name = line, *value;
     number++;
-    name[strcspn(name, "#;\r\n")] = 0;
+    cut_comment(name);
     name = trimmed(name);
     if (!*name) continue;
     if (*name == '[') {
@@ -161,20 +168,28 @@ char *stand_in_absolute(const char *path) {
   return clean;
 }
 
-int stand_in_make_folders(const char *path) {
+/* Makes the folders above `path`. One that cannot be made shows when `path` is made. */
+static void make_folders_above(const char *path) {
   char *part = stand_in_text("%s", path), *slash;
-  int code = 0;
   for (slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
-    if (mkdir(part, 0777) && errno != EEXIST) code = errno;
+    mkdir(part, 0777);
     *slash = '/';
   }
-  if (mkdir(part, 0777))
-    code = errno == EEXIST ? 0 : errno;
-  else
-    code = 0;
   free(part);
-  return code;
+}
+
+int stand_in_make_folders(const char *path) {
+  make_folders_above(path);
+  return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+}
+
+int stand_in_make_own_folder(const char *path) {
+  struct stat found;
+  make_folders_above(path);
+  if (!mkdir(path, 0700)) return 0;
+  if (errno != EEXIST || lstat(path, &found)) return errno;
+  return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && !(found.st_mode & 022) ? 0 : EPERM;
 }
 
 static int remove_one(const char *path, const struct stat *file, int kind, struct FTW *place) {
@@ -190,14 +205,58 @@ void stand_in_remove_folder(const char *path) {
   nftw(path, remove_one, open_max, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-int stand_in_is_in_memory(const char *folder) {
+int64_t stand_in_file_bytes(const char *path) {
+  struct stat file;
+  return stat(path, &file) ? -1 : (int64_t)file.st_size;
+}
+
+/* Spaces */
+
+int stand_in_on_any(MPI_Comm comm, int is) {
+  if (comm != MPI_COMM_NULL) MPI_Allreduce(MPI_IN_PLACE, &is, 1, MPI_INT, MPI_LOR, comm);
+  return is;
+}
+
+static int is_in_memory(const char *folder) {
   struct statfs system;
   return !statfs(folder, &system) && system.f_type == TMPFS;
 }
 
-int64_t stand_in_file_bytes(const char *path) {
-  struct stat file;
-  return stat(path, &file) ? -1 : (int64_t)file.st_size;
+/* Sets the options of a space. Returns whether Mainstay takes them. */
+static int set_options(const stand_in_space *space, mainstay_options *options) {
+  const int is_memory = space->level && is_in_memory(space->level);
+  const struct {
+    const char *name, *value;
+  } all[] = {
+      {"start", "fresh"},
+      {"keep", space->keep},
+      {"pfs_every", space->pfs_every},
+      {"capture", space->capture},
+      {is_memory ? "memory" : "disk", space->level},
+      {is_memory ? "memory_keep" : "disk_keep", space->level_keep},
+      {is_memory ? "memory_copies" : "disk_copies", space->level_copies},
+      {"disk_lost", "accepted"},
+  };
+  size_t i;
+  options->every_seconds = space->every_seconds;
+  for (i = 0; i < sizeof all / sizeof all[0]; i++)
+    if (all[i].value && mainstay_set(options, all[i].name, all[i].value) != MAINSTAY_OK) return 0;
+  return 1;
+}
+
+char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session **session) {
+  const int code = space->level ? stand_in_make_folders(space->level) : 0;
+  mainstay_options options = MAINSTAY_OPTIONS_INIT;
+  mainstay_status status;
+  char *why = NULL;
+  if (code)
+    why = stand_in_text("%s cannot be made: %s", space->level, strerror(code));
+  else if (!set_options(space, &options))
+    why = stand_in_text("%s", mainstay_error_message());
+  if (stand_in_on_any(comm, why != NULL)) return why ? why : stand_in_text("another rank cannot open %s", space->path);
+  status = comm == MPI_COMM_NULL ? mainstay_open_solo(space->path, &options, session)
+                                 : mainstay_open_mpi(comm, space->path, &options, session);
+  return status == MAINSTAY_OK ? NULL : stand_in_text("%s", mainstay_error_message());
 }
 
 static char *failed(const char *path, const char *verb) {

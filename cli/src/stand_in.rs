@@ -48,7 +48,7 @@ impl Library {
     fn products(self) -> &'static [Product] {
         const VELOC: &[&str] = &["veloc.c", "settings.c", "regions.c", "spaces.c", "saving.c", "restoring.c", COMMON];
         const SCR: &[&str] = &["scr.c", "parameters.c", "paths.c", "restarts.c", "datasets.c", "times.c", COMMON];
-        const FTI: &[&str] = &["fti.c", "saving.c", "subsets.c", COMMON];
+        const FTI: &[&str] = &["fti.c", "settings.c", "variables.c", "saving.c", "subsets.c", COMMON];
         const OF_C: Product = Product { name: "", sources: &[], needs: None, module: None };
         match self {
             Library::Veloc => &[Product { name: "veloc-client", sources: VELOC, ..OF_C }],

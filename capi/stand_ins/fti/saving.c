@@ -1,6 +1,6 @@
 /* FTI's functions on Mainstay: checkpoints and recovery. Licence: MIT OR Apache-2.0. */
 #define _GNU_SOURCE
-#include "types.h"
+#include "state.h"
 
 /* Notes of a checkpoint. Its kind is SUBSETS, or something else. */
 #define KIND "kind"
@@ -10,7 +10,7 @@
 /* Bytes of the name of a variable: an int. */
 enum { NAME_BYTES = 12 };
 
-static char *because(mainstay_status status) { return status == MAINSTAY_OK ? NULL : mainstay_fti_message(); }
+static char *because(mainstay_status status) { return status == MAINSTAY_OK ? NULL : message(); }
 
 static uint64_t bytes_of(const fti_variable *one) { return (uint64_t)one->count * one->type.bytes; }
 
@@ -18,11 +18,11 @@ static uint64_t bytes_of(const fti_variable *one) { return (uint64_t)one->count 
 
 /* Sets the notes of the next checkpoint: its id and kind, and the names of variables. */
 static char *set_notes(int id, int is_of_subsets) {
-  mainstay_session *session = mainstay_fti.session;
+  mainstay_session *session = fti.session;
   char *names = stand_in_text("%s", ""), *longer, *why, number[NAME_BYTES];
   size_t i;
-  for (i = 0; i < mainstay_fti.variables_count; i++) {
-    const fti_variable *one = &mainstay_fti.variables[i];
+  for (i = 0; i < fti.variables_count; i++) {
+    const fti_variable *one = &fti.variables[i];
     if (!one->name[0]) continue;
     longer = stand_in_text("%s%d %s\n", names, one->id, one->name);
     free(names);
@@ -38,11 +38,11 @@ static char *set_notes(int id, int is_of_subsets) {
 
 /* The variables are protected for this call alone: a program may free their memory after it. Collective. */
 static char *save_variables(void) {
-  mainstay_session *session = mainstay_fti.session;
+  mainstay_session *session = fti.session;
   char name[NAME_BYTES], *why = NULL;
   size_t i;
-  for (i = 0; i < mainstay_fti.variables_count && !why; i++) {
-    const fti_variable *one = &mainstay_fti.variables[i];
+  for (i = 0; i < fti.variables_count && !why; i++) {
+    const fti_variable *one = &fti.variables[i];
     uint64_t bytes = bytes_of(one);
     if (!one->is_protected) continue;
     snprintf(name, sizeof name, "%d", one->id);
@@ -52,7 +52,7 @@ static char *save_variables(void) {
       why = because(
           mainstay_protect_array(session, name, one->data, one->type.element, (size_t)one->dimensions, one->shape));
   }
-  if (!mainstay_fti_any(why))
+  if (!on_any(why != NULL))
     why = because(mainstay_checkpoint(session, NULL));
   else if (!why)
     why = stand_in_text("another rank could not save its variables; nothing is saved");
@@ -64,10 +64,10 @@ static char *save_variables(void) {
 static uint64_t bytes_of_all(int is_of_subsets) {
   uint64_t all = 0;
   size_t i;
-  for (i = 0; i < mainstay_fti.variables_count; i++) {
-    const fti_variable *one = &mainstay_fti.variables[i];
+  for (i = 0; i < fti.variables_count; i++) {
+    const fti_variable *one = &fti.variables[i];
     if (one->is_protected && (!is_of_subsets || one->dataset >= 0))
-      all += is_of_subsets ? mainstay_fti_subset_bytes(one) : bytes_of(one);
+      all += is_of_subsets ? bytes_of_subset(one) : bytes_of(one);
   }
   return all;
 }
@@ -75,9 +75,9 @@ static uint64_t bytes_of_all(int is_of_subsets) {
 /* Begins a checkpoint in pieces. Collective. */
 static char *begin(int id, int is_of_subsets) {
   char *why = set_notes(id, is_of_subsets);
-  if (mainstay_fti_any(why)) return why ? why : stand_in_text("another rank could not begin the checkpoint");
-  mainstay_fti.chosen = 0;
-  return because(mainstay_begin(mainstay_fti.session, bytes_of_all(is_of_subsets), NULL));
+  if (on_any(why != NULL)) return why ? why : stand_in_text("another rank could not begin the checkpoint");
+  fti.chosen = 0;
+  return because(mainstay_begin(fti.session, bytes_of_all(is_of_subsets), NULL));
 }
 
 /* Writes a variable to the checkpoint that has begun. */
@@ -85,15 +85,15 @@ static char *add(const fti_variable *one, int is_of_subsets) {
   char name[NAME_BYTES];
   if (is_of_subsets && one->dataset < 0)
     return stand_in_text("variable %d is no subset of a global dataset; call FTI_AddSubset first", one->id);
-  if (is_of_subsets) return mainstay_fti_write_subset(one);
+  if (is_of_subsets) return write_subset(one);
   snprintf(name, sizeof name, "%d", one->id);
-  return because(mainstay_write(mainstay_fti.session, name, 0, one->data, (size_t)bytes_of(one)));
+  return because(mainstay_write(fti.session, name, 0, one->data, (size_t)bytes_of(one)));
 }
 
 /* Completes the checkpoint that has begun, unless a rank has a reason against it. Takes over that. Collective. */
 static char *complete(char *why) {
-  if (!mainstay_fti_any(why)) return because(mainstay_checkpoint(mainstay_fti.session, NULL));
-  mainstay_abandon(mainstay_fti.session);
+  if (!on_any(why != NULL)) return because(mainstay_checkpoint(fti.session, NULL));
+  mainstay_abandon(fti.session);
   return why ? why : stand_in_text("another rank could not save its variables; nothing is saved");
 }
 
@@ -101,108 +101,107 @@ static char *save_subsets(int id) {
   char *why = begin(id, 1);
   size_t i;
   if (why) return why;
-  for (i = 0; i < mainstay_fti.variables_count && !why; i++)
-    if (mainstay_fti.variables[i].is_protected && mainstay_fti.variables[i].dataset >= 0)
-      why = add(&mainstay_fti.variables[i], 1);
+  for (i = 0; i < fti.variables_count && !why; i++)
+    if (fti.variables[i].is_protected && fti.variables[i].dataset >= 0) why = add(&fti.variables[i], 1);
   return complete(why);
 }
 
 static int is_level(const char *call, int level) {
   if (level >= FTI_MIN_LEVEL_ID && level <= FTI_MAX_LEVEL_ID) return 1;
-  mainstay_fti_fail(call, "there is no such level");
+  fail(call, "there is no such level");
   return 0;
 }
 
 int FTI_Checkpoint(int id, int level) {
   const char *call = "FTI_Checkpoint";
   char *why;
-  if (mainstay_fti_is_closed(call) || !is_level(call, level)) return FTI_NSCS;
-  if (mainstay_fti.has_begun) return mainstay_fti_fail(call, "call FTI_FinalizeICP first");
+  if (is_closed(call) || !is_level(call, level)) return FTI_NSCS;
+  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
   if (level == FTI_L4_H5_SINGLE) {
     why = save_subsets(id);
   } else {
     why = set_notes(id, 0);
-    mainstay_fti.chosen = 0;
-    if (!mainstay_fti_any(why))
+    fti.chosen = 0;
+    if (!on_any(why != NULL))
       why = save_variables();
     else if (!why)
       why = stand_in_text("another rank could not begin the checkpoint");
   }
-  return why ? mainstay_fti_result(call, why, FTI_NSCS) : FTI_DONE;
+  return why ? result(call, why, FTI_NSCS) : FTI_DONE;
 }
 
 int FTI_Snapshot(void) {
   const char *call = "FTI_Snapshot";
   int due = 0, code = FTI_SCES;
-  if (mainstay_fti_is_closed(call)) return FTI_NSCS;
-  if (mainstay_fti.recovery) return FTI_Recover();
-  if (mainstay_due(mainstay_fti.session, ++mainstay_fti.snapshots, &due) != MAINSTAY_OK)
-    return mainstay_fti_result(call, mainstay_fti_message(), FTI_NSCS);
-  if (due) code = FTI_Checkpoint(mainstay_fti.next_id, FTI_L1);
-  mainstay_fti.next_id += code == FTI_DONE;
+  if (is_closed(call)) return FTI_NSCS;
+  if (fti.recovery) return FTI_Recover();
+  if (mainstay_due(fti.session, ++fti.snapshots, &due) != MAINSTAY_OK) return result(call, message(), FTI_NSCS);
+  if (due) code = FTI_Checkpoint(fti.next_id, FTI_L1);
+  fti.next_id += code == FTI_DONE;
   return code;
 }
 
 int FTI_InitICP(int id, int level, bool activate) {
   const char *call = "FTI_InitICP";
   char *why;
-  if (mainstay_fti_is_closed(call)) return FTI_NSCS;
-  if (mainstay_fti.has_begun) return mainstay_fti_fail(call, "call FTI_FinalizeICP first");
+  if (is_closed(call)) return FTI_NSCS;
+  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
   if (activate && !is_level(call, level)) return FTI_NSCS;
-  mainstay_fti.begun_of_subsets = level == FTI_L4_H5_SINGLE;
-  why = activate ? begin(id, mainstay_fti.begun_of_subsets) : NULL;
-  mainstay_fti.has_begun = !why;
-  mainstay_fti.is_active = activate;
-  return mainstay_fti_result(call, why, FTI_NSCS);
+  fti.begun_of_subsets = level == FTI_L4_H5_SINGLE;
+  why = activate ? begin(id, fti.begun_of_subsets) : NULL;
+  fti.has_begun = !why;
+  fti.is_active = activate;
+  return result(call, why, FTI_NSCS);
 }
 
 int FTI_AddVarICP(int varID) {
   const char *call = "FTI_AddVarICP";
   const fti_variable *one;
-  if (mainstay_fti_is_closed(call)) return FTI_NSCS;
-  if (!mainstay_fti.has_begun) return mainstay_fti_fail(call, "call FTI_InitICP first");
-  if (!mainstay_fti.is_active) return FTI_SCES;
-  one = mainstay_fti_variable(varID);
-  if (!one || !one->is_protected) return mainstay_fti_fail(call, "no variable has this id; call FTI_Protect first");
-  return mainstay_fti_result(call, add(one, mainstay_fti.begun_of_subsets), FTI_NSCS);
+  if (is_closed(call)) return FTI_NSCS;
+  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
+  if (!fti.is_active) return FTI_SCES;
+  one = find_variable(varID);
+  if (!one || !one->is_protected) return fail(call, "no variable has this id; call FTI_Protect first");
+  return result(call, add(one, fti.begun_of_subsets), FTI_NSCS);
 }
 
 int FTI_FinalizeICP(void) {
   const char *call = "FTI_FinalizeICP";
-  if (mainstay_fti_is_closed(call)) return FTI_NSCS;
-  if (!mainstay_fti.has_begun) return mainstay_fti_fail(call, "call FTI_InitICP first");
-  mainstay_fti.has_begun = 0;
-  return mainstay_fti.is_active ? mainstay_fti_result(call, complete(NULL), FTI_NSCS) : FTI_SCES;
+  if (is_closed(call)) return FTI_NSCS;
+  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
+  fti.has_begun = 0;
+  return fti.is_active ? result(call, complete(NULL), FTI_NSCS) : FTI_SCES;
 }
 
 /* Recovery */
 
-int mainstay_fti_go_back(void) {
-  mainstay_session *session = mainstay_fti.session;
+int go_back(void) {
+  mainstay_session *session = fti.session;
   mainstay_restored restored;
-  const char *kind;
+  const char *kind, *id;
   char *why;
   uint32_t shards = 0;
-  if (mainstay_fti.chosen) return 1;
+  if (fti.chosen) return 1;
   if (mainstay_choose(session, MAINSTAY_NEWEST, &restored) != MAINSTAY_OK) {
-    if (mainstay_fti.rank == 0) stand_in_say("no checkpoint can be read: %s", mainstay_error_message());
+    if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", mainstay_error_message());
     return 0;
   }
   kind = mainstay_restored_note(session, KIND);
-  mainstay_fti.is_of_subsets = kind && !strcmp(kind, SUBSETS);
+  fti.is_of_subsets = kind && !strcmp(kind, SUBSETS);
   mainstay_shards(session, &shards);
-  if (restored.revision && !mainstay_fti.is_of_subsets && shards != (uint32_t)mainstay_fti.ranks) {
-    if (mainstay_fti.rank == 0)
-      stand_in_say("%u ranks saved the checkpoint, and this job has %d; start it with %u", shards, mainstay_fti.ranks,
-                   shards);
+  if (restored.revision && !fti.is_of_subsets && shards != (uint32_t)fti.ranks) {
+    if (fti.rank == 0)
+      stand_in_say("%u ranks saved the checkpoint, and this job has %d; start it with %u", shards, fti.ranks, shards);
     return 0;
   }
-  if (mainstay_fti.is_of_subsets && (why = mainstay_fti_bring_subsets())) {
+  if (fti.is_of_subsets && (why = bring_subsets())) {
     free(why);
-    if (mainstay_fti.rank == 0) stand_in_say("no subset can be read: %s", mainstay_error_message());
+    if (fti.rank == 0) stand_in_say("no subset can be read: %s", mainstay_error_message());
     return 0;
   }
-  mainstay_fti.chosen = restored.revision;
+  fti.chosen = restored.revision;
+  id = mainstay_restored_note(session, ID);
+  if (id) fti.next_id = (int)strtol(id, NULL, 10) + 1;
   return restored.revision != 0;
 }
 
@@ -210,30 +209,30 @@ int mainstay_fti_go_back(void) {
 static int find_item(int id, mainstay_item *item) {
   char name[NAME_BYTES];
   snprintf(name, sizeof name, "%d", id);
-  return stand_in_find_item(mainstay_fti.session, (uint32_t)mainstay_fti.rank, name, item) >= 0;
+  return stand_in_find_item(fti.session, (uint32_t)fti.rank, name, item) >= 0;
 }
 
 int64_t FTI_GetStoredSize(int id) {
-  const fti_variable *one = mainstay_fti_variable(id);
+  const fti_variable *one = find_variable(id);
   mainstay_item item;
-  if (mainstay_fti_is_closed("FTI_GetStoredSize")) return 0;
-  if (mainstay_fti.chosen) return find_item(id, &item) ? (int64_t)item.bytes : 0;
+  if (is_closed("FTI_GetStoredSize")) return 0;
+  if (fti.chosen) return find_item(id, &item) ? (int64_t)item.bytes : 0;
   return one && one->is_protected ? (int64_t)bytes_of(one) : 0;
 }
 
 void *FTI_Realloc(int id, void *ptr) {
   const char *call = "FTI_Realloc";
-  fti_variable *one = mainstay_fti_variable(id);
+  fti_variable *one = find_variable(id);
   mainstay_item item;
   void *memory;
-  if (mainstay_fti_is_closed(call)) return ptr;
-  if (!mainstay_fti.chosen || !find_item(id, &item) || !one || !one->is_protected || !item.bytes) {
-    mainstay_fti_fail(call, "nothing was saved of this variable, or it is not protected");
+  if (is_closed(call)) return ptr;
+  if (!fti.chosen || !find_item(id, &item) || !one || !one->is_protected || !item.bytes) {
+    fail(call, "nothing was saved of this variable, or it is not protected");
     return ptr;
   }
   memory = realloc(ptr, (size_t)item.bytes);
   if (!memory) {
-    mainstay_fti_fail(call, "there is no memory");
+    fail(call, "there is no memory");
     return ptr;
   }
   one->data = memory;
@@ -252,16 +251,14 @@ static char *fill(const fti_variable *one) {
     return stand_in_text("variable %d has %llu bytes, and %llu were saved; call FTI_Realloc, or protect as many",
                          one->id, (unsigned long long)bytes_of(one), (unsigned long long)item.bytes);
   snprintf(name, sizeof name, "%d", one->id);
-  return because(mainstay_read_shard(mainstay_fti.session, (uint32_t)mainstay_fti.rank, name, 0, one->data,
-                                     (size_t)item.bytes, &got));
+  return because(mainstay_read_shard(fti.session, (uint32_t)fti.rank, name, 0, one->data, (size_t)item.bytes, &got));
 }
 
 /* Whether as many variables are protected as were saved. */
 static char *compare_counts(void) {
   size_t saved = 0, here = 0, i;
-  if (mainstay_shard_items(mainstay_fti.session, (uint32_t)mainstay_fti.rank, &saved) != MAINSTAY_OK)
-    return mainstay_fti_message();
-  for (i = 0; i < mainstay_fti.variables_count; i++) here += (size_t)mainstay_fti.variables[i].is_protected;
+  if (mainstay_shard_items(fti.session, (uint32_t)fti.rank, &saved) != MAINSTAY_OK) return message();
+  for (i = 0; i < fti.variables_count; i++) here += (size_t)fti.variables[i].is_protected;
   return here == saved ? NULL : stand_in_text("%zu variables were saved, and %zu are protected", saved, here);
 }
 
@@ -269,42 +266,41 @@ int FTI_Recover(void) {
   const char *call = "FTI_Recover";
   char *why = NULL;
   size_t i;
-  if (mainstay_fti_is_closed(call)) return FTI_NREC;
-  if (!mainstay_fti_go_back()) return mainstay_fti_result(call, stand_in_text("there is no checkpoint"), FTI_NREC);
-  if (mainstay_fti.is_of_subsets) {
-    why = mainstay_fti_fill_subsets(NULL);
+  if (is_closed(call)) return FTI_NREC;
+  if (!go_back()) return result(call, stand_in_text("there is no checkpoint"), FTI_NREC);
+  if (fti.is_of_subsets) {
+    why = fill_subsets(NULL);
   } else {
     why = compare_counts();
-    for (i = 0; i < mainstay_fti.variables_count && !why; i++)
-      if (mainstay_fti.variables[i].is_protected) why = fill(&mainstay_fti.variables[i]);
+    for (i = 0; i < fti.variables_count && !why; i++)
+      if (fti.variables[i].is_protected) why = fill(&fti.variables[i]);
   }
-  if (!why) mainstay_fti.recovery = 0;
-  return mainstay_fti_result(call, why, FTI_NREC);
+  if (!why) fti.recovery = 0;
+  return result(call, why, FTI_NREC);
 }
 
 int FTI_RecoverVarInit(void) {
   const char *call = "FTI_RecoverVarInit";
-  if (mainstay_fti_is_closed(call)) return FTI_NREC;
-  return mainstay_fti_go_back() ? FTI_SCES
-                                : mainstay_fti_result(call, stand_in_text("there is no checkpoint"), FTI_NREC);
+  if (is_closed(call)) return FTI_NREC;
+  return go_back() ? FTI_SCES : result(call, stand_in_text("there is no checkpoint"), FTI_NREC);
 }
 
 int FTI_RecoverVar(int id) {
   const char *call = "FTI_RecoverVar";
-  const fti_variable *one = mainstay_fti_variable(id);
+  const fti_variable *one = find_variable(id);
   char *why = NULL;
-  if (mainstay_fti_is_closed(call)) return FTI_NREC;
-  if (!mainstay_fti_go_back())
+  if (is_closed(call)) return FTI_NREC;
+  if (!go_back())
     why = stand_in_text("there is no checkpoint");
   else if (!one || !one->is_protected)
     why = stand_in_text("variable %d is not protected; call FTI_Protect first", id);
   else
-    why = mainstay_fti.is_of_subsets ? mainstay_fti_fill_subsets(&id) : fill(one);
-  return mainstay_fti_result(call, why, FTI_NREC);
+    why = fti.is_of_subsets ? fill_subsets(&id) : fill(one);
+  return result(call, why, FTI_NREC);
 }
 
 int FTI_RecoverVarFinalize(void) {
-  if (mainstay_fti_is_closed("FTI_RecoverVarFinalize")) return FTI_NREC;
-  mainstay_fti.recovery = 0;
+  if (is_closed("FTI_RecoverVarFinalize")) return FTI_NREC;
+  fti.recovery = 0;
   return FTI_SCES;
 }

@@ -4,7 +4,7 @@
  * dimensions N, the bytes of an element, N lengths of the dataset, N offsets, N lengths of the subset. The elements
  * follow. */
 #define _GNU_SOURCE
-#include "types.h"
+#include "state.h"
 
 enum { HEADER_MAX = 2 + 3 * FTI_DIMENSIONS_MAX };
 
@@ -21,27 +21,26 @@ static const int64_t *lengths_of(const saved *one) { return one->header + 2; }
 static const int64_t *offset_of(const saved *one) { return lengths_of(one) + one->header[0]; }
 static const int64_t *extent_of(const saved *one) { return offset_of(one) + one->header[0]; }
 
-char *mainstay_fti_stream(int dataset, int variable) { return stand_in_text("dataset/%d/%d", dataset, variable); }
+static char *stream_of(int dataset, int variable) { return stand_in_text("dataset/%d/%d", dataset, variable); }
 
-uint64_t mainstay_fti_subset_bytes(const fti_variable *one) {
-  const fti_dataset *of = mainstay_fti_dataset(one->dataset);
+uint64_t bytes_of_subset(const fti_variable *one) {
+  const fti_dataset *of = find_dataset(one->dataset);
   return header_numbers(of->rank) * sizeof(int64_t) + (uint64_t)one->count * one->type.bytes;
 }
 
-char *mainstay_fti_write_subset(const fti_variable *one) {
-  const fti_dataset *of = mainstay_fti_dataset(one->dataset);
+char *write_subset(const fti_variable *one) {
+  const fti_dataset *of = find_dataset(one->dataset);
   const size_t rank = (size_t)of->rank, bytes = header_numbers(of->rank) * sizeof(int64_t);
   int64_t header[HEADER_MAX];
-  char *stream = mainstay_fti_stream(one->dataset, one->id), *why = NULL;
+  char *stream = stream_of(one->dataset, one->id), *why = NULL;
   header[0] = of->rank;
   header[1] = (int64_t)one->type.bytes;
   memcpy(header + 2, of->lengths, rank * sizeof *header);
   memcpy(header + 2 + rank, one->offset, rank * sizeof *header);
   memcpy(header + 2 + 2 * rank, one->extent, rank * sizeof *header);
-  if (mainstay_write(mainstay_fti.session, stream, 0, header, bytes) != MAINSTAY_OK ||
-      mainstay_write(mainstay_fti.session, stream, bytes, one->data, (size_t)one->count * one->type.bytes) !=
-          MAINSTAY_OK)
-    why = mainstay_fti_message();
+  if (mainstay_write(fti.session, stream, 0, header, bytes) != MAINSTAY_OK ||
+      mainstay_write(fti.session, stream, bytes, one->data, (size_t)one->count * one->type.bytes) != MAINSTAY_OK)
+    why = message();
   free(stream);
   return why;
 }
@@ -50,28 +49,27 @@ char *mainstay_fti_write_subset(const fti_variable *one) {
 static int read_header(saved *one) {
   const size_t bytes = sizeof one->header;
   size_t got = 0, i;
-  if (mainstay_read_shard(mainstay_fti.session, one->shard, one->stream, 0, one->header, bytes, &got) != MAINSTAY_OK)
-    return 0;
+  if (mainstay_read_shard(fti.session, one->shard, one->stream, 0, one->header, bytes, &got) != MAINSTAY_OK) return 0;
   if (got < 2 * sizeof(int64_t) || one->header[0] < 1 || one->header[0] > FTI_DIMENSIONS_MAX || one->header[1] < 1)
     return 0;
   if (got < header_numbers((int)one->header[0]) * sizeof(int64_t)) return 0;
   for (i = 2; i < header_numbers((int)one->header[0]); i++)
-    if (one->header[i] < 0) return 0;
+    if (one->header[i] < 0 || one->header[i] > INT64_MAX / 2) return 0;
   return 1;
 }
 
-char *mainstay_fti_bring_subsets(void) {
+char *bring_subsets(void) {
   uint32_t shards = 0, shard, *numbers;
   char *why = NULL;
-  mainstay_shards(mainstay_fti.session, &shards);
+  mainstay_shards(fti.session, &shards);
   numbers = stand_in_memory(NULL, shards * sizeof *numbers);
   for (shard = 0; shard < shards; shard++) numbers[shard] = shard;
-  if (mainstay_bring_shards(mainstay_fti.session, numbers, shards) != MAINSTAY_OK) why = mainstay_fti_message();
+  if (mainstay_bring_shards(fti.session, numbers, shards) != MAINSTAY_OK) why = message();
   free(numbers);
   return why;
 }
 
-void mainstay_fti_forget_saved(fti_dataset *of) {
+void forget_saved(fti_dataset *of) {
   size_t i;
   for (i = 0; i < of->saved_count; i++) free(of->saved[i].stream);
   free(of->saved);
@@ -84,11 +82,11 @@ void mainstay_fti_forget_saved(fti_dataset *of) {
 static char *add_shard(fti_dataset *of, uint32_t shard, const char *prefix) {
   size_t items = 0, i;
   char *why = NULL;
-  if (mainstay_shard_items(mainstay_fti.session, shard, &items) != MAINSTAY_OK) return mainstay_fti_message();
+  if (mainstay_shard_items(fti.session, shard, &items) != MAINSTAY_OK) return message();
   for (i = 0; i < items && !why; i++) {
     mainstay_item item;
     saved one = {.shard = shard};
-    if (mainstay_shard_item(mainstay_fti.session, shard, i, &item) != MAINSTAY_OK) return mainstay_fti_message();
+    if (mainstay_shard_item(fti.session, shard, i, &item) != MAINSTAY_OK) return message();
     if (strncmp(item.name, prefix, strlen(prefix))) continue;
     one.stream = stand_in_text("%s", item.name);
     if (!read_header(&one)) why = stand_in_text("%s of shard %u is no subset", item.name, shard);
@@ -102,22 +100,22 @@ static char *add_shard(fti_dataset *of, uint32_t shard, const char *prefix) {
 static char *find_saved(fti_dataset *of) {
   uint32_t shards = 0, shard;
   char *prefix, *why = NULL;
-  if (of->saved_in == mainstay_fti.chosen) return NULL;
-  mainstay_fti_forget_saved(of);
+  if (of->saved_in == fti.chosen) return NULL;
+  forget_saved(of);
   prefix = stand_in_text("dataset/%d/", of->id);
-  mainstay_shards(mainstay_fti.session, &shards);
+  mainstay_shards(fti.session, &shards);
   for (shard = 0; shard < shards && !why; shard++) why = add_shard(of, shard, prefix);
   free(prefix);
-  if (!why) of->saved_in = mainstay_fti.chosen;
+  if (!why) of->saved_in = fti.chosen;
   return why;
 }
 
 int FTI_RecoverDatasetDimension(int did) {
   const char *call = "FTI_RecoverDatasetDimension";
-  fti_dataset *of = mainstay_fti_dataset(did);
+  fti_dataset *of = find_dataset(did);
   char *why = NULL;
-  if (mainstay_fti_is_closed(call)) return FTI_NSCS;
-  if (!mainstay_fti_go_back())
+  if (is_closed(call)) return FTI_NSCS;
+  if (!go_back())
     why = stand_in_text("there is no checkpoint");
   else if (of)
     why = find_saved(of);
@@ -126,7 +124,7 @@ int FTI_RecoverDatasetDimension(int did) {
     of->rank = (int)of->saved[0].header[0];
     memcpy(of->lengths, lengths_of(&of->saved[0]), (size_t)of->rank * sizeof *of->lengths);
   }
-  return mainstay_fti_result(call, why, FTI_NSCS);
+  return result(call, why, FTI_NSCS);
 }
 
 /* Copies the elements that a variable and a saved subset share, one row at a time. Adds their number to `*filled`. */
@@ -145,15 +143,15 @@ static char *copy_shared(const fti_variable *to, const saved *from, int64_t *fil
   }
   for (;;) {
     const size_t row = (size_t)(end[rank - 1] - begin[rank - 1]) * element;
-    int64_t there = 0, here = 0;
+    uint64_t there = 0, here = 0; /* `there` may wrap: a file's lengths can lie, and then a read fails */
     size_t got = 0;
     for (i = 0; i < rank; i++) {
-      there = there * extent_of(from)[i] + at[i] - offset_of(from)[i];
-      here = here * to->extent[i] + at[i] - to->offset[i];
+      there = there * (uint64_t)extent_of(from)[i] + (uint64_t)(at[i] - offset_of(from)[i]);
+      here = here * (uint64_t)to->extent[i] + (uint64_t)(at[i] - to->offset[i]);
     }
-    if (mainstay_read_shard(mainstay_fti.session, from->shard, from->stream, data + (uint64_t)there * element,
+    if (mainstay_read_shard(fti.session, from->shard, from->stream, data + there * element,
                             (char *)to->data + (size_t)here * element, row, &got) != MAINSTAY_OK)
-      return mainstay_fti_message();
+      return message();
     if (got != row) return stand_in_text("%s of shard %u is too short", from->stream, from->shard);
     *filled += end[rank - 1] - begin[rank - 1];
     for (i = rank - 2; i >= 0 && ++at[i] == end[i]; i--) at[i] = begin[i];
@@ -163,7 +161,7 @@ static char *copy_shared(const fti_variable *to, const saved *from, int64_t *fil
 
 /* Fills a variable from the saved subsets. */
 static char *fill(const fti_variable *to) {
-  fti_dataset *of = mainstay_fti_dataset(to->dataset);
+  fti_dataset *of = find_dataset(to->dataset);
   int64_t filled = 0;
   char *why = find_saved(of);
   size_t i;
@@ -178,11 +176,11 @@ static char *fill(const fti_variable *to) {
   return why;
 }
 
-char *mainstay_fti_fill_subsets(const int *id) {
+char *fill_subsets(const int *id) {
   char *why = NULL;
   size_t i;
-  for (i = 0; i < mainstay_fti.variables_count && !why; i++) {
-    const fti_variable *one = &mainstay_fti.variables[i];
+  for (i = 0; i < fti.variables_count && !why; i++) {
+    const fti_variable *one = &fti.variables[i];
     if (one->is_protected && one->dataset >= 0 && (!id || one->id == *id)) why = fill(one);
   }
   return why;

@@ -30,9 +30,8 @@ int SCR_Route_file(const char *name, char *file) {
       if (scr.flags & SCR_FLAG_OUTPUT) {
         char *folder;
         one->final = stand_in_text("%s/%s", scr.prefix, below);
-        folder = stand_in_text("%.*s", (int)(base_of(one->final) - one->final), one->final);
-        one->path = stand_in_text("%s.%s.mainstay~", folder, base_of(below));
-        folder[strlen(folder) - 1] = 0;
+        folder = folder_of(one->final);
+        one->path = stand_in_text("%s/.%s.mainstay~", folder, base_of(below));
         stand_in_make_folders(folder);
         free(folder);
       } else {
@@ -117,33 +116,41 @@ static char *write_streams(void) {
   for (i = 0; i < scr.routes_count && !why; i++) {
     const size_t length = strlen(scr.routes[i].original) + 1;
     snprintf(stream, sizeof stream, "file/%zu", i);
-    why = stand_in_save_file(scr.session, stream, scr.routes[i].path);
+    why = stand_in_save_file(scr.session, stream, scr.routes[i].final ? scr.routes[i].final : scr.routes[i].path);
     if (!why && mainstay_write(scr.session, NAMES, at, scr.routes[i].original, length) != MAINSTAY_OK) why = message();
     at += length;
   }
   return why;
 }
 
-/* Gives the files of an output their names, once they are durable. */
+/* Makes a file, or the names in a folder, durable. Returns 0, or -1 with errno. */
+static int sync_path(const char *path) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC), code = file < 0 ? -1 : fsync(file);
+  if (file >= 0) close(file);
+  return code;
+}
+
+/* Gives the files of an output their names, durably. */
 static char *name_files(void) {
+  int code = 0;
   size_t i;
-  for (i = 0; i < scr.routes_count; i++) {
-    const char *path = scr.routes[i].path;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const int is_synced = file >= 0 && !fsync(file);
-    if (file >= 0) close(file);
-    if (!is_synced || rename(path, scr.routes[i].final))
-      return stand_in_text("%s cannot be written: %s", scr.routes[i].final, strerror(errno));
+  for (i = 0; i < scr.routes_count && !code; i++) {
+    const route *one = &scr.routes[i];
+    char *folder = folder_of(one->final);
+    code = sync_path(one->path) || rename(one->path, one->final) || sync_path(folder) ? errno : 0;
+    free(folder);
   }
-  return NULL;
+  return code ? stand_in_text("%s cannot be written: %s", scr.routes[i - 1].final, strerror(code)) : NULL;
 }
 
 /* Saves the dataset as a revision. Collective. */
 static char *save(int64_t bytes) {
-  char flags[STREAM_BYTES], *why = NULL;
+  char flags[STREAM_BYTES], number[STREAM_BYTES], *why = NULL;
   snprintf(flags, sizeof flags, "%d", scr.flags);
+  snprintf(number, sizeof number, "%llu", (unsigned long long)scr.datasets);
   if (mainstay_note(scr.session, DATASET, scr.name) != MAINSTAY_OK ||
-      mainstay_note(scr.session, FLAGS, flags) != MAINSTAY_OK)
+      mainstay_note(scr.session, FLAGS, flags) != MAINSTAY_OK ||
+      mainstay_note(scr.session, NUMBER, number) != MAINSTAY_OK)
     why = message();
   if (on_any(why != NULL)) return why ? why : stand_in_text("another rank could not save it");
   if (mainstay_begin(scr.session, (uint64_t)bytes, NULL) != MAINSTAY_OK) return message();
@@ -170,8 +177,9 @@ int SCR_Complete_output(int valid) {
                       "boxes of a global array (mainstay_protect_box)",
                       scr.name);
   } else {
-    if (is_checkpoint) why = save(bytes);
-    if (is_output && !on_any(why != NULL)) why = name_files();
+    /* A checkpoint promises its output. */
+    if (is_output) why = name_files();
+    if (is_checkpoint && !on_any(why != NULL)) why = save(bytes);
   }
   forget_routes();
   scr.phase = IDLE;

@@ -10,6 +10,8 @@ const char *base_of(const char *path) {
   return slash ? slash + 1 : path;
 }
 
+char *folder_of(const char *path) { return stand_in_text("%.*s", (int)(base_of(path) - path - 1), path); }
+
 char *below_prefix(const char *path) {
   char *whole = stand_in_absolute(path), *below = NULL;
   const size_t length = strcmp(scr.prefix, "/") ? strlen(scr.prefix) : 0;

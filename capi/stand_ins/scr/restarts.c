@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Whether a revision was dropped: the file `dropped` has lines of its number and name. */
+/* Whether a revision was dropped: the file `dropped` has lines of its number and name. Rank 0 answers for all. */
 static int is_dropped(uint64_t revision, const char *name) {
-  char *path = of_prefix("dropped"), *line = NULL, *wanted;
+  char *path, *line = NULL, *wanted;
   size_t room = 0;
   int is = 0;
-  FILE *file = fopen(path, "r");
+  FILE *file;
+  if (scr.rank) return 0;
+  path = of_prefix("dropped");
+  file = fopen(path, "r");
   free(path);
   if (!file) return 0;
   wanted = stand_in_text("%llu %s\n", (unsigned long long)revision, name);
@@ -50,7 +53,6 @@ static int go_back(const char *name) {
   for (i = 0; i < count; i++) {
     uint64_t revision = 0;
     const char *found = listed(i, &revision);
-    /* A rank may read the file of dropped checkpoints late. */
     if (on_any(!found) || (name && strcmp(found, name))) continue;
     if (mainstay_choose(scr.session, revision, NULL) != MAINSTAY_OK) {
       if (scr.rank == 0) stand_in_say("checkpoint %s cannot be read: %s", found, mainstay_error_message());
@@ -65,6 +67,8 @@ static int go_back(const char *name) {
     }
     free(scr.name);
     scr.name = stand_in_text("%s", found);
+    found = mainstay_revision_note(scr.session, i, NUMBER);
+    if (found) scr.datasets = strtoull(found, NULL, 10);
     scr.chosen = revision;
     return 1;
   }

@@ -8,6 +8,7 @@
 enum { SCR_FAILURE = 1 };
 #define DATASET "dataset"
 #define FLAGS "flags"
+#define NUMBER "number"
 #define NAMES "names"
 /* Bytes of the stream NAMES at most. */
 enum { NAMES_MAX = 64 << 20 };
@@ -18,7 +19,7 @@ enum { STREAM_BYTES = 32 };
 typedef struct route {
   char *original; /* below the prefix */
   char *path;     /* the rank's own file; NULL: not brought yet */
-  char *final;    /* the name that it gets, if the dataset is output; else NULL */
+  char *final;    /* the name that it gets, or has, if the dataset is output; else NULL */
 } route;
 
 enum phase { IDLE, OUTPUT, RESTART };
@@ -27,7 +28,8 @@ typedef struct scr_state {
   int is_open, rank, ranks;
   MPI_Comm comm;
   mainstay_session *session;
-  char *prefix, *cache;
+  char *prefix;
+  char *node, *level, *cache; /* the job's folder on the node, and in it those of the level and of this rank's files */
   enum phase phase;
   int flags;
   char *name; /* of the dataset, or of the checkpoint to restart from */
@@ -65,6 +67,8 @@ double number(const char *name);
 void read_parameters(void);
 
 const char *base_of(const char *path);
+/* The folder of a file, in memory of malloc. */
+char *folder_of(const char *path);
 /* The part of `path` below the prefix, in memory of malloc; NULL: it is elsewhere. */
 char *below_prefix(const char *path);
 /* The path of a file in the directory `.scr`, in memory of malloc. */

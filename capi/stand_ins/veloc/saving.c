@@ -39,13 +39,6 @@ static mainstay_status protect(const checkpoint *one, const regions *of) {
   return status;
 }
 
-/* Whether any rank has a reason. Collective. */
-static int any_lacks(const char *why) {
-  int lacks = why != NULL;
-  if (veloc.comm != MPI_COMM_NULL) MPI_Allreduce(MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX, veloc.comm);
-  return lacks;
-}
-
 /* Saves the protected regions, and the routed file if any rank has one. `bytes`: those of the file. Collective. */
 static char *save(checkpoint *one, int64_t bytes, int has_files) {
   char *why = NULL;
@@ -53,7 +46,7 @@ static char *save(checkpoint *one, int64_t bytes, int has_files) {
     if (mainstay_begin(one->session, bytes > 0 ? (uint64_t)bytes : 0, NULL) != MAINSTAY_OK)
       return stand_in_text("%s", mainstay_error_message());
     if (bytes >= 0) why = stand_in_save_file(one->session, FILE_STREAM, veloc.file);
-    if (any_lacks(why)) {
+    if (stand_in_on_any(veloc.comm, why != NULL)) {
       mainstay_abandon(one->session);
       return why ? why : stand_in_text("another rank could not read its file; nothing is saved");
     }
@@ -71,7 +64,7 @@ static char *save_version(checkpoint *one, int64_t bytes, int has_files) {
   if (protect(one, regions_of(one->name)) != MAINSTAY_OK ||
       mainstay_note(one->session, VERSION, version) != MAINSTAY_OK)
     why = stand_in_text("%s", mainstay_error_message());
-  if (!any_lacks(why))
+  if (!stand_in_on_any(veloc.comm, why != NULL))
     why = save(one, bytes, has_files);
   else if (!why)
     why = stand_in_text("another rank could not save version %d; nothing is saved", veloc.version);
@@ -83,19 +76,15 @@ int VELOC_Checkpoint_end(int success) {
   const char *call = "VELOC_Checkpoint_end";
   checkpoint *one;
   int64_t bytes;
-  int facts[2]; /* a rank has failed; a rank has a file */
   char *why;
   if (is_closed(call)) return VELOC_FAILURE;
   if (veloc.phase != SAVING) return fail(call, "call VELOC_Checkpoint_begin first");
   one = &veloc.checkpoints[veloc.current];
   bytes = veloc.file ? stand_in_file_bytes(veloc.file) : -1;
-  facts[0] = !success;
-  facts[1] = bytes >= 0;
-  if (veloc.comm != MPI_COMM_NULL) MPI_Allreduce(MPI_IN_PLACE, facts, 2, MPI_INT, MPI_MAX, veloc.comm);
-  if (facts[0])
+  if (stand_in_on_any(veloc.comm, !success))
     why = stand_in_text("a rank reported a failure; version %d is not saved", veloc.version);
   else
-    why = save_version(one, bytes, facts[1]);
+    why = save_version(one, bytes, stand_in_on_any(veloc.comm, bytes >= 0));
   leave();
   if (!why && !strcmp(setting("mode"), "sync") && mainstay_wait(one->session) != MAINSTAY_OK)
     why = stand_in_text("%s", mainstay_error_message());

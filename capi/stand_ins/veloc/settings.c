@@ -68,8 +68,11 @@ int read_settings(const char *call, const char *path) {
   mode = setting("mode");
   if (!mode || (strcmp(mode, "sync") && strcmp(mode, "async"))) return fail(call, "mode is neither sync nor async");
   if (!setting("scratch")) return fail(call, "scratch is missing; name a directory of the node");
-  code = stand_in_make_folders(setting("scratch"));
-  if (code) why = stand_in_text("%s cannot be made: %s", setting("scratch"), strerror(code));
+  veloc.scratch = stand_in_absolute(setting("scratch"));
+  if (setting("persistent") && !is_off("persistent_interval"))
+    veloc.persistent = stand_in_absolute(setting("persistent"));
+  code = stand_in_make_folders(veloc.scratch);
+  if (code) why = stand_in_text("%s cannot be made: %s", veloc.scratch, strerror(code));
   if (why) return result(call, why);
   if (veloc.rank == 0) say_the_rest();
   if (setting("failure_domain")) setenv("MAINSTAY_DOMAIN", setting("failure_domain"), 0);

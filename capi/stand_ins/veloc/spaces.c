@@ -12,34 +12,30 @@ static int is_name(const char *name) {
   return name && *name && name[strspn(name, allowed)] == 0 && strspn(name, ".") != strlen(name);
 }
 
-static mainstay_status open_space(checkpoint *one) {
-  const char *persistent = is_off("persistent_interval") ? NULL : setting("persistent");
-  const char *versions = setting("max_versions"), *cached = setting("scratch_versions");
-  const int is_memory = stand_in_is_in_memory(setting("scratch"));
-  mainstay_options options = MAINSTAY_OPTIONS_INIT;
-  char *folder = one->scratch, *space;
-  mainstay_status status;
-  space = persistent ? stand_in_text("%s/%s", persistent, strrchr(folder, '/') + 1) : stand_in_text("%s", folder);
-  /* As with VeloC, a job may save without having restarted, and `scratch` may be lost. */
-  mainstay_set(&options, "start", "fresh");
-  mainstay_set(&options, "keep", versions && strtol(versions, NULL, 10) > 0 ? versions : KEPT);
-  if (persistent) {
-    mainstay_set(&options, is_memory ? "memory" : "disk", folder);
-    mainstay_set(&options, "disk_lost", "accepted");
-    if (cached && strtol(cached, NULL, 10) > 0) mainstay_set(&options, is_memory ? "memory_keep" : "disk_keep", cached);
-    if (is_off("ec_interval")) mainstay_set(&options, is_memory ? "memory_copies" : "disk_copies", "1");
-  }
-  if (veloc.comm == MPI_COMM_NULL)
-    status = mainstay_open_solo(space, &options, &one->session);
-  else
-    status = mainstay_open_mpi(veloc.comm, space, &options, &one->session);
-  free(space);
-  return status;
+/* Whether `scratch` is a level before the space. */
+static int has_level(void) { return veloc.persistent && strcmp(veloc.persistent, veloc.scratch) != 0; }
+
+static const char *if_positive(const char *number) { return number && strtol(number, NULL, 10) > 0 ? number : NULL; }
+
+static char *open_space(checkpoint *one, const char *folder) {
+  const char *versions = if_positive(setting("max_versions"));
+  stand_in_space space = {
+      .path = stand_in_text("%s/%s", veloc.persistent ? veloc.persistent : veloc.scratch, folder),
+      .level = has_level() ? stand_in_text("%s/%s", veloc.scratch, folder) : NULL,
+      .keep = versions ? versions : KEPT,
+      .level_keep = if_positive(setting("scratch_versions")),
+      .level_copies = is_off("ec_interval") ? "1" : NULL,
+  };
+  char *why = stand_in_open(veloc.comm, &space, &one->session);
+  free(space.path);
+  one->level = space.level;
+  return why;
 }
 
 /* The checkpoint name with its space, which is opened on first use. NULL: it could not be; a line says why. */
 static checkpoint *find_checkpoint(const char *call, const char *name) {
   checkpoint one;
+  char *folder, *why;
   size_t i;
   if (!is_name(name)) {
     fail(call, "a name has letters, digits, _ and . only");
@@ -49,11 +45,11 @@ static checkpoint *find_checkpoint(const char *call, const char *name) {
     if (!strcmp(veloc.checkpoints[i].name, name)) return &veloc.checkpoints[i];
   memset(&one, 0, sizeof one);
   one.restored = -1;
-  one.scratch = veloc.comm == MPI_COMM_NULL ? stand_in_text("%s/%s-%u", setting("scratch"), name, veloc.id)
-                                            : stand_in_text("%s/%s", setting("scratch"), name);
-  if (open_space(&one) != MAINSTAY_OK) {
-    failed(call);
-    free(one.scratch);
+  folder = veloc.comm == MPI_COMM_NULL ? stand_in_text("%s-%u", name, veloc.id) : stand_in_text("%s", name);
+  why = open_space(&one, folder);
+  free(folder);
+  if (result(call, why) != VELOC_SUCCESS) {
+    free(one.level);
     return NULL;
   }
   one.name = stand_in_text("%s", name);
@@ -99,7 +95,9 @@ int VELOC_Route_file(const char *original, char *routed) {
   one = &veloc.checkpoints[veloc.current];
   if (!veloc.file) {
     const unsigned id = veloc.comm == MPI_COMM_NULL ? veloc.id : (unsigned)veloc.rank;
-    char *path = stand_in_text("%s/%s-%u-%d.dat", setting("scratch"), one->name, id, veloc.version), *why = NULL;
+    char *path = stand_in_text("%s/%s-%u.dat", veloc.scratch, one->name, id), *why = NULL;
+    /* A killed job may have left it. */
+    unlink(path);
     if (strlen(path) >= VELOC_MAX_NAME) why = stand_in_text("%s is longer than VELOC_MAX_NAME", path);
     if (!why && veloc.phase == RESTORING)
       why = stand_in_bring_file(one->session, (uint32_t)veloc.rank, FILE_STREAM, path);

@@ -28,7 +28,7 @@ typedef struct regions {
 
 /* A checkpoint name, and its space. */
 typedef struct checkpoint {
-  char *name, *scratch;
+  char *name, *level; /* the level's folder in `scratch`; NULL: there is none */
   mainstay_session *session;
   /* The version that the session has gone back to; -1: none, or a checkpoint has begun since. */
   int restored;
@@ -43,7 +43,8 @@ typedef struct veloc_state {
   int rank, ranks;
   unsigned id;
   stand_in_settings settings;
-  regions *regions; /* the first: those without a checkpoint name */
+  char *scratch, *persistent; /* absolute paths; NULL: no persistent one */
+  regions *regions;           /* the first: those without a checkpoint name */
   size_t regions_count;
   checkpoint *checkpoints;
   size_t checkpoints_count;

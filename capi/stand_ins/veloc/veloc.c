@@ -28,11 +28,24 @@ int is_closed(const char *call) {
   return 1;
 }
 
+static void forget(void) {
+  size_t i;
+  for (i = 0; i < veloc.regions_count; i++) {
+    free(veloc.regions[i].name);
+    free(veloc.regions[i].all);
+  }
+  free(veloc.regions);
+  free(veloc.checkpoints);
+  free(veloc.scratch);
+  free(veloc.persistent);
+  stand_in_forget_settings(&veloc.settings);
+  memset(&veloc, 0, sizeof veloc);
+}
+
 static int begin(const char *call, const char *path) {
   int code = read_settings(call, path);
-  if (veloc.comm != MPI_COMM_NULL) MPI_Allreduce(MPI_IN_PLACE, &code, 1, MPI_INT, MPI_MIN, veloc.comm);
-  if (code != VELOC_SUCCESS) {
-    stand_in_forget_settings(&veloc.settings);
+  if (stand_in_on_any(veloc.comm, code != VELOC_SUCCESS)) {
+    forget();
     return VELOC_FAILURE;
   }
   veloc.regions = stand_in_memory(NULL, sizeof *veloc.regions);
@@ -62,15 +75,15 @@ int VELOC_Init_single(unsigned int id, const char *cfg_file) {
 /* Closes a space. If it was cleaned, its newest revision is in `persistent`, and its data in `scratch` goes. */
 static mainstay_status end(checkpoint *one) {
   mainstay_status status = MAINSTAY_OK;
-  const int has_levels = setting("persistent") && !is_off("persistent_interval");
-  if (one->is_cleaned && has_levels && one->has_saved) status = mainstay_wait_for(one->session, "space");
+  const int is_removed = one->is_cleaned && one->level;
+  if (is_removed && one->has_saved) status = mainstay_wait_for(one->session, "space");
   if (status == MAINSTAY_OK)
     status = mainstay_close(one->session);
   else
     mainstay_close(one->session);
-  if (status == MAINSTAY_OK && one->is_cleaned && has_levels) stand_in_remove_folder(one->scratch);
+  if (status == MAINSTAY_OK && is_removed) stand_in_remove_folder(one->level);
   free(one->name);
-  free(one->scratch);
+  free(one->level);
   return status;
 }
 
@@ -83,13 +96,6 @@ int VELOC_Finalize(int drain) {
   if (drain) code = VELOC_Checkpoint_wait();
   for (i = 0; i < veloc.checkpoints_count; i++)
     if (end(&veloc.checkpoints[i]) != MAINSTAY_OK && drain) code = failed(call);
-  for (i = 0; i < veloc.regions_count; i++) {
-    free(veloc.regions[i].name);
-    free(veloc.regions[i].all);
-  }
-  free(veloc.regions);
-  free(veloc.checkpoints);
-  stand_in_forget_settings(&veloc.settings);
-  memset(&veloc, 0, sizeof veloc);
+  forget();
   return code;
 }

@@ -40,7 +40,7 @@ int VELOC_Mem_clear(void);
 int VELOC_Region_clear(const char *name);
 
 /* Between VELOC_Checkpoint_begin and _end: the file in `scratch` that this rank writes. Between VELOC_Restart_begin
- * and _end: the file that it reads. There is one for each rank and version, whatever the `original` name. `routed` has
+ * and _end: the file that it reads. There is one for each rank, whatever the `original` name. `routed` has
  * room for VELOC_MAX_NAME bytes. */
 int VELOC_Route_file(const char *original, char *routed);
 /* Removes the data of `name` in `scratch` when the job ends. */
@@ -60,8 +60,8 @@ int VELOC_Checkpoint_wait(void);
 int VELOC_Checkpoint_finished(void);
 int VELOC_Checkpoint(const char *name, int version);
 
-/* The newest version that can be read whole on all ranks, up to `version` unless that is 0; VELOC_FAILURE: none.
- * Collective. */
+/* The newest version up to `version`, or of all if that is 0; VELOC_FAILURE: none. Before the first checkpoint of this
+ * job, one that can be read whole on all ranks. Collective. */
 int VELOC_Restart_test(const char *name, int version);
 int VELOC_Restart_begin(const char *name, int version);
 /* Fills the regions from the version of VELOC_Restart_begin. A region may be larger than the saved one. */

@@ -1,6 +1,6 @@
 /* The state of the stand-in for FTI. Licence: MIT OR Apache-2.0. */
-#ifndef MAINSTAY_FTI_TYPES_H
-#define MAINSTAY_FTI_TYPES_H
+#ifndef MAINSTAY_FTI_STATE_H
+#define MAINSTAY_FTI_STATE_H
 
 #include "../stand_in.h"
 #include "fti.h"
@@ -56,32 +56,41 @@ typedef struct fti_state {
   int next_id;
 } fti_state;
 
-extern fti_state mainstay_fti;
+extern fti_state fti;
 
-int mainstay_fti_fail(const char *call, const char *why);
+int fail(const char *call, const char *why);
 /* Takes over the reason; NULL: there is none. */
-int mainstay_fti_result(const char *call, char *why, int failure);
+int result(const char *call, char *why, int failure);
 /* Whether FTI is not initialized; says so. */
-int mainstay_fti_is_closed(const char *call);
-fti_variable *mainstay_fti_variable(int id);
-fti_dataset *mainstay_fti_dataset(int id);
-char *mainstay_fti_message(void);
-/* Whether any rank has a reason. Collective. */
-int mainstay_fti_any(const char *why);
+int is_closed(const char *call);
+char *message(void);
+/* Whether `is` holds on any rank. Collective. */
+int on_any(int is);
+
+/* Whether a setting of the configuration file, such as basic:head, is a positive number. */
+int is_on(const char *name);
+/* The shortest interval of FTI_Snapshot, in seconds; 0: none. FTI lets time pass faster by a setting. */
+double interval_s(void);
+/* Reads the configuration file, and says which of its settings have no effect. */
+char *read_settings(const char *path);
+
+/* The variable or the dataset of this id; NULL: there is none. */
+fti_variable *find_variable(int id);
+fti_dataset *find_dataset(int id);
+/* Takes over the names of variables from the checkpoint. */
+void recover_names(void);
 
 /* Goes back to the newest checkpoint that can be read whole. Returns 0 if there is none. Collective. */
-int mainstay_fti_go_back(void);
-/* The name of the stream of a subset. */
-char *mainstay_fti_stream(int dataset, int variable);
+int go_back(void);
 /* Forgets the subsets that were read. */
-void mainstay_fti_forget_saved(fti_dataset *of);
+void forget_saved(fti_dataset *of);
 /* Writes a subset, with its place in the dataset, to the checkpoint that has begun. */
-char *mainstay_fti_write_subset(const fti_variable *one);
+char *write_subset(const fti_variable *one);
 /* Bytes of that. */
-uint64_t mainstay_fti_subset_bytes(const fti_variable *one);
+uint64_t bytes_of_subset(const fti_variable *one);
 /* Lets this rank read the subsets of all ranks. Collective. */
-char *mainstay_fti_bring_subsets(void);
+char *bring_subsets(void);
 /* Fills the subsets of all variables, or of the one of this id if it is not NULL. */
-char *mainstay_fti_fill_subsets(const int *id);
+char *fill_subsets(const int *id);
 
 #endif
