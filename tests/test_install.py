@@ -9,10 +9,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-from jobs import RANKS, STEPS, comes_back, run
+from jobs import DEATH, RANKS, STEPS, comes_back, run
 from limits import LIMIT_S
 from mpi import BUILT, OPENMPI, PROFILE, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_fortran
+from relinked import configuration, linked, sum_of
 from ways import rarely
 
 
@@ -71,6 +72,20 @@ def test_a_program_that_knows_nothing_of_mainstay_runs_with_an_installation(inst
         cwd=scratch, env=environment, capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.endswith("of 3 ranks\n"), done
+
+
+def test_a_program_of_another_library_is_relinked_with_an_installation(installed, scratch):
+    words = [installed / "bin" / "mainstay", "stand-in", "veloc", scratch / "veloc"]
+    environment = {**os.environ, "MPICC": OPENMPI.command("mpicc")}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    program = linked("veloc", "veloc", scratch / "veloc", scratch / "heat")
+    words = [program, configuration(scratch), STEPS, "mem"]
+    assert run(RANKS, [*words, DEATH], scratch)[0] != 0
+    status, output = run(RANKS, words, scratch)
+    assert status == 0 and re.match("from step [34]0\n", output) and sum_of(output), output
+    libraries = subprocess.check_output(["ldd", scratch / "veloc" / "lib" / "libveloc-client.so"], text=True)
+    assert str(installed / "lib" / "libmainstay") in libraries, libraries
 
 
 def test_nothing_that_is_installed_knows_where_it_was_first(installed):

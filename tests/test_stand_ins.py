@@ -1,19 +1,13 @@
 """Programs of VeloC, SCR and FTI are relinked, unchanged: they save with Mainstay, are killed, and come back."""
 
-import os
 import re
 import subprocess
 
 import pytest
-from command import MAINSTAY
 from jobs import run
-from library import run as compiled
-from limits import LIMIT_S
-from mpi import OPENMPI
-from programs import BUILT, FORTRAN_SOURCES, ROOT
+from relinked import build, build_fortran, configuration, configuration_of_fti, results, set_variables, stand_in, sum_of
 from ways import rarely
 
-SOURCES = ROOT / "tests" / "stand_ins"
 STEPS, DEATH = 60, 45
 FUNCTIONS = {
     "veloc": """Init Init_single Finalize Mem_protect Region_protect Mem_unprotect Region_unprotect Mem_clear Region_clear
@@ -30,67 +24,9 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def stand_in():
-    """A function: the folder of the library that stands in for another, for an MPI."""
-    made = {}
-
-    def make(library, mpi=OPENMPI):
-        if (library, mpi) not in made:
-            folder = made[library, mpi] = BUILT / mpi.name / f"stand-in-{library}"
-            words = [MAINSTAY, "stand-in", library, folder]
-            variables = {**os.environ, "MPICC": mpi.command("mpicc")}
-            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=LIMIT_S)
-            assert done.returncode == 0, done.stderr
-            assert f"for the MPI of {mpi.command('mpicc')}\n" in done.stdout
-        return made[library, mpi]
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def build(stand_in):
-    """A function: the path of a program in C, linked to a stand-in as its users link it."""
-
-    def make(name, library, mpi=OPENMPI):
-        folder = stand_in(library, mpi)
-        program = BUILT / mpi.name / f"user-of-{name}"
-        names = {"veloc": "-lveloc-client", "scr": "-lscr", "fti": "-lfti"}
-        links = [f"-L{folder}/lib", names[library], f"-Wl,-rpath,{folder}/lib"]
-        flags = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{folder}/include"]
-        compiled([mpi.command("mpicc"), *flags, SOURCES / f"{name}.c", *links, "-o", program])
-        return program
-
-    return make
-
-
-@pytest.fixture
-def variables(monkeypatch):
-    """A function that sets variables of the environment."""
-    return lambda **values: [monkeypatch.setenv(name, str(value)) for name, value in values.items()]
-
-
-def configuration(folder, **settings):
-    """The path of a file with VeloC's settings. `None` leaves one out."""
-    usual = {"scratch": folder / "node", "persistent": folder / "persistent", "mode": "async", "max_versions": 3}
-    file = folder / "veloc.cfg"
-    lines = [f"{name} = {value}" for name, value in {**usual, **settings}.items() if value is not None]
-    file.write_text("# a comment\n" + "\n".join(lines) + "\n")
-    return file
-
-
-def results(output):
-    """The results that a program of calls has printed, by the word of the call."""
-    return re.findall(r"^(?:\[.*\] )?(\S+) (-?\d+)$", output, re.M)
-
-
-def sum_of(output):
-    return re.search(r"sum +(\S+)$", output, re.M)[1]
-
-
 @pytest.mark.each_mpi
 @pytest.mark.parametrize("way", ["mem", *rarely("file", "some")])
-def test_a_killed_program_of_veloc_comes_back(build, scratch, mpi, way):
+def test_a_killed_program_of_veloc_comes_back(scratch, mpi, way):
     program = build("veloc", "veloc", mpi)
     (scratch / "calm").mkdir()
     status, calm = run(2, [program, configuration(scratch / "calm"), STEPS, way], scratch, mpi=mpi)
@@ -105,7 +41,7 @@ def test_a_killed_program_of_veloc_comes_back(build, scratch, mpi, way):
     assert not [path for path in (scratch / "node").iterdir() if path.suffix == ".dat"]
 
 
-def test_a_program_of_veloc_comes_back_without_the_data_of_its_nodes(build, scratch):
+def test_a_program_of_veloc_comes_back_without_the_data_of_its_nodes(scratch):
     """Their test script removes `scratch` between two runs."""
     program = build("veloc", "veloc")
     words = [program, configuration(scratch), STEPS, "mem"]
@@ -115,28 +51,7 @@ def test_a_program_of_veloc_comes_back_without_the_data_of_its_nodes(build, scra
     assert status == 0 and re.search(r"^from step [1-4]0$", again, re.M), again
 
 
-def test_damaged_versions_of_veloc_are_passed_over(build, scratch):
-    program = build("veloc_calls", "veloc")
-    file = configuration(scratch, persistent=None, max_versions=5)
-    calls = ["fill=1", "protect=0:100000", "init", "protect=0:100000"]
-    for version in range(1, 4):
-        calls += [f"fill={version}", f"save=x:{version}", "wait"]
-    status, output = run(2, [program, file, *calls, "final"], scratch)
-    assert status == 0 and all(code == "0" for word, code in results(output)[2:] if "fill" not in word), output
-    newest = bytes([3]) * 4096
-    for path in (scratch / "node" / "x").rglob("*"):
-        if path.is_file() and (at := path.read_bytes().find(newest)) >= 0:
-            with path.open("r+b") as damaged:
-                damaged.seek(at)
-                damaged.write(b"\0")
-    calls = ["init", "protect=0:100000", "test=x:0", "test=x:1", "restart=x:2", "show=0", "restart=x:3", "final"]
-    status, output = run(2, [program, file, *calls], scratch)
-    assert status == 0, output
-    assert [code for _, code in results(output)] == ["0", "0", "2", "1", "0", "2", "-1", "0"], output
-    assert "version 3 of x cannot be read" in output, output
-
-
-def test_each_call_of_veloc(build, scratch):
+def test_each_call_of_veloc(scratch):
     """Names, versions, sizes and the order of calls; regions of a name; a failure of one call is no end."""
     program = build("veloc_calls", "veloc")
     file = configuration(scratch, max_versions=2)
@@ -201,7 +116,7 @@ def test_each_call_of_veloc(build, scratch):
     assert not (scratch / "node" / "x").exists() and (scratch / "node" / "own").exists()
 
 
-def test_another_number_of_ranks_is_refused(build, scratch):
+def test_another_number_of_ranks_is_refused(scratch):
     program = build("veloc_calls", "veloc")
     file = configuration(scratch)
     assert run(2, [program, file, "init", "protect=0:9", "save=x:1", "wait", "final"], scratch)[0] == 0
@@ -210,7 +125,7 @@ def test_another_number_of_ranks_is_refused(build, scratch):
     assert "2 ranks saved version 1, and this job has 3; start it with 2" in output
 
 
-def test_processes_of_veloc_that_save_alone(build, scratch):
+def test_processes_of_veloc_that_save_alone(scratch):
     """VELOC_Init_single: each process has its own checkpoints, here with programs that do not wait for each other."""
     program = build("veloc_calls", "veloc")
     file = configuration(scratch)
@@ -233,7 +148,7 @@ def test_processes_of_veloc_that_save_alone(build, scratch):
         ({"speling": 1}, "VeloC's speling has no effect"),
     ],
 )
-def test_settings_of_veloc_without_a_counterpart_are_said_once(build, scratch, settings, said):
+def test_settings_of_veloc_without_a_counterpart_are_said_once(scratch, settings, said):
     program = build("veloc_calls", "veloc")
     status, output = run(2, [program, configuration(scratch, **settings), "init"], scratch)
     assert status == 0 and output.count(said) == (2 if "VELOC_Init" in said else 1), output
@@ -241,9 +156,9 @@ def test_settings_of_veloc_without_a_counterpart_are_said_once(build, scratch, s
     assert "chksum" not in output
 
 
-def test_the_environment_has_settings_of_veloc(build, scratch, variables):
+def test_the_environment_has_settings_of_veloc(scratch, monkeypatch):
     program = build("veloc_calls", "veloc")
-    variables(VELOC_SCRATCH=scratch / "node", VELOC_PERSISTENT=scratch / "other", VELOC_MODE="sync")
+    set_variables(monkeypatch, VELOC_SCRATCH=scratch / "node", VELOC_PERSISTENT=scratch / "other", VELOC_MODE="sync")
     status, output = run(2, [program, "", "init", "protect=0:9", "save=x:1", "final"], scratch)
     assert status == 0 and {code for _, code in results(output)} == {"0"}, output
     assert (scratch / "other" / "x").is_dir()
@@ -252,10 +167,10 @@ def test_the_environment_has_settings_of_veloc(build, scratch, variables):
 @pytest.mark.parametrize(
     "where, flags", [("write", 3), *rarely(("write", 1), ("complete", 1), ("complete", 3), ("after", 1), ("after", 3))]
 )
-def test_a_killed_program_of_scr_comes_back(build, scratch, variables, mpi, where, flags):
+def test_a_killed_program_of_scr_comes_back(scratch, monkeypatch, mpi, where, flags):
     """Also in the middle of a file: that dataset is not there. Output gets its names when it is whole."""
     program = build("scr", "scr", mpi)
-    variables(SCR_CHECKPOINT_INTERVAL=10, SCR_CACHE_BASE=scratch / "node")
+    set_variables(monkeypatch, SCR_CHECKPOINT_INTERVAL=10, SCR_CACHE_BASE=scratch / "node")
     (scratch / "calm").mkdir()
     status, calm = run(2, [program, STEPS, flags], scratch, mpi=mpi, cwd=scratch / "calm")
     assert status == 0 and "from step 0\n" in calm, calm
@@ -271,12 +186,12 @@ def test_a_killed_program_of_scr_comes_back(build, scratch, variables, mpi, wher
     if flags == 3:
         for calm_file in (scratch / "calm").glob("step.*/*"):
             assert (scratch / calm_file.relative_to(scratch / "calm")).read_bytes() == calm_file.read_bytes()
-    assert not [*(scratch / "node").glob("mainstay-scr-*")]
+    assert not [*(scratch / "node").glob("mainstay-scr-*/rank.*")]
 
 
-def test_each_call_of_scr(build, scratch, variables):
+def test_each_call_of_scr(scratch, monkeypatch):
     program = build("scr_calls", "scr")
-    variables(SCR_CACHE_BASE=scratch / "node", SCR_CACHE_SIZE=9)
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", SCR_CACHE_SIZE=9)
 
     def calls(*words):
         status, output = run(2, [program, *words], scratch, cwd=scratch)
@@ -306,7 +221,7 @@ def test_each_call_of_scr(build, scratch, variables):
     assert "[h] have" in output, output
 
 
-def test_parameters_of_scr(build, scratch, variables):
+def test_parameters_of_scr(scratch, monkeypatch):
     """SCR_Config sets, returns and removes them. A file has others, and the environment comes first."""
     program = build("scr_calls", "scr")
     file = scratch / "scr.conf"
@@ -314,7 +229,7 @@ def test_parameters_of_scr(build, scratch, variables):
     words = ["config=DEBUG", "config=DEBUG=1", "config=DEBUG", "config=DEBUG =", "config=DEBUG",
              "config=STORE= /tmp GROUP = NODE COUNT  =1", "config=STORE=/tmp COUNT", "config=STORE",
              "init", "need", "need", "need", "exit", "final"]  # fmt: skip
-    variables(SCR_CACHE_BASE=scratch / "node", SCR_CONF_FILE=file)
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", SCR_CONF_FILE=file)
     status, output = run(2, [program, *words], scratch, cwd=scratch)
     assert status == 0, output
     assert re.findall(r"^\[(.*)\] config", output, re.M) == ["", "1", "1", "", "", "1", "1", "/tmp"]
@@ -325,22 +240,9 @@ def test_parameters_of_scr(build, scratch, variables):
     assert re.findall(r"^(?:need|exit) (\d)$", output, re.M) == ["1", "1"], output
 
 
-def build_fortran(name, folder, library):
-    """The path of a program in Fortran, linked to a stand-in."""
-    program = BUILT / OPENMPI.name / f"user-of-{name}-fortran"
-    objects = program.with_name(f"user-of-{name}-objects")
-    objects.mkdir(exist_ok=True)
-    for source, made in (FORTRAN_SOURCES / "mpi.f90", "mpi.o"), (SOURCES / f"{name}.f90", "program.o"):
-        compiled(["gfortran", "-O1", f"-J{objects}", f"-I{folder}/include", "-c", source, "-o", objects / made])
-    compiled([OPENMPI.command("mpicc"), "-c", FORTRAN_SOURCES / "mpi.c", "-o", objects / "mpi-c.o"])
-    links = [f"-L{folder}/lib", library, f"-Wl,-rpath,{folder}/lib", "-lgfortran", "-lm"]
-    compiled([OPENMPI.command("mpicc"), *objects.glob("*.o"), *links, "-o", program])
-    return program
-
-
-def test_a_fortran_program_of_scr_comes_back(stand_in, scratch, variables):
-    program = build_fortran("scr", stand_in("scr"), "-lscrf")
-    variables(SCR_CHECKPOINT_INTERVAL=5, SCR_CACHE_BASE=scratch / "node")
+def test_a_fortran_program_of_scr_comes_back(scratch, monkeypatch):
+    program = build_fortran("scr", "scrf")
+    set_variables(monkeypatch, SCR_CHECKPOINT_INTERVAL=5, SCR_CACHE_BASE=scratch / "node")
     (scratch / "calm").mkdir()
     status, calm = run(2, [program, 20, -1], scratch, cwd=scratch / "calm")
     assert status == 0, calm
@@ -350,17 +252,8 @@ def test_a_fortran_program_of_scr_comes_back(stand_in, scratch, variables):
     assert sum_of(again) == sum_of(calm)
 
 
-def configuration_of_fti(folder, **settings):
-    """The path of a file with FTI's settings."""
-    usual = {"Head": 0, "Ckpt_dir": f"{folder}/Local  # of the node", "glbl_dir": folder / "Global", "ckpt_L1": 3}
-    file = folder / "config.fti"
-    lines = [f"{name} = {value}" for name, value in {**usual, **settings}.items()]
-    file.write_text("[ Basic ]\n" + "\n".join(lines) + "\n[Restart]\nfailure = 0\n")
-    return file
-
-
 @pytest.mark.parametrize("way", ["names", *rarely("all", "pieces")])
-def test_a_killed_program_of_fti_comes_back(build, scratch, mpi, way):
+def test_a_killed_program_of_fti_comes_back(scratch, mpi, way):
     program = build("fti", "fti", mpi)
     (scratch / "calm").mkdir()
     status, calm = run(2, [program, configuration_of_fti(scratch / "calm"), STEPS, way], scratch, mpi=mpi)
@@ -375,7 +268,7 @@ def test_a_killed_program_of_fti_comes_back(build, scratch, mpi, way):
     assert sum_of(again) == sum_of(calm)
 
 
-def test_a_program_of_fti_with_snapshots(build, scratch):
+def test_a_program_of_fti_with_snapshots(scratch):
     """The first recovers, later ones save when it is time."""
     program = build("fti", "fti")
     words = [program, configuration_of_fti(scratch, keep_last_ckpt=1), STEPS]
@@ -385,7 +278,7 @@ def test_a_program_of_fti_with_snapshots(build, scratch):
 
 
 @pytest.mark.parametrize("way, ranks", [("all", 3), *rarely(("pieces", 1), ("all", 5))])
-def test_subsets_of_fti_come_back_on_another_number_of_ranks(build, scratch, way, ranks):
+def test_subsets_of_fti_come_back_on_another_number_of_ranks(scratch, way, ranks):
     program = build("fti_subsets", "fti")
     words = [program, configuration_of_fti(scratch), 33, way]
     status, output = run(2, words, scratch)
@@ -394,7 +287,7 @@ def test_subsets_of_fti_come_back_on_another_number_of_ranks(build, scratch, way
     assert status == 0 and "0 wrong" in output, output
 
 
-def test_each_call_of_fti(build, scratch):
+def test_each_call_of_fti(scratch):
     program = build("fti_calls", "fti")
     file = configuration_of_fti(scratch, head=1, keep_last_ckpt=1)
     expected = {
@@ -455,8 +348,8 @@ def test_each_call_of_fti(build, scratch):
     assert status == 0 and results(output) == [("init", "-2")] and "2 ranks saved the checkpoint" in output, output
 
 
-def test_a_fortran_program_of_fti_comes_back(stand_in, scratch):
-    program = build_fortran("fti", stand_in("fti"), "-lfti_f90")
+def test_a_fortran_program_of_fti_comes_back(scratch):
+    program = build_fortran("fti", "fti_f90")
     (scratch / "calm").mkdir()
     status, calm = run(2, [program, configuration_of_fti(scratch / "calm"), 20, -1], scratch)
     assert status == 0, calm
@@ -468,7 +361,7 @@ def test_a_fortran_program_of_fti_comes_back(stand_in, scratch):
 
 
 @pytest.mark.parametrize("library", FUNCTIONS)
-def test_a_stand_in_has_every_function_of_its_library(stand_in, library):
+def test_a_stand_in_has_every_function_of_its_library(library):
     folder = stand_in(library)
     (file,) = (folder / "lib").glob({"veloc": "libveloc-client.so", "scr": "libscr.so", "fti": "libfti.so"}[library])
     shown = subprocess.run(["nm", "-D", "--defined-only", file], capture_output=True, text=True, check=True).stdout

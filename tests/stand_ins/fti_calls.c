@@ -18,6 +18,7 @@ static int call(const char *word, const char *configuration) {
   if (sscanf(word, "type=%d:%d", &id, &number) == 2)
     return FTI_InitType(&type, number) == FTI_SCES ? FTI_Protect(id, memory[id], 2, type) : FTI_NSCS;
   if (sscanf(word, "save=%d:%d", &id, &number) == 2) return FTI_Checkpoint(id, number);
+  if (!strcmp(word, "snapshot")) return FTI_Snapshot();
   if (!strcmp(word, "recover")) return FTI_Recover();
   if (sscanf(word, "var=%d", &id) == 1) return FTI_RecoverVar(id);
   if (sscanf(word, "size=%d", &id) == 1) return (int)FTI_GetStoredSize(id);

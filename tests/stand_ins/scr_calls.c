@@ -1,6 +1,7 @@
 /* Calls of SCR, one for each argument. Prints the result of each on rank 0. `call` has the words of all calls.
  *
- * `save` writes a file with the name of its dataset; `read` returns whether the routed file has that text. */
+ * `save` writes a file with the name of its dataset; `next` leaves the name to SCR; `read` returns whether the routed
+ * file has that text. */
 #include <mpi.h>
 #include <scr.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@ static int rank;
 static int save(const char *name, int flags, int valid, int is_shared) {
   char path[SCR_MAX_FILENAME], file_name[SCR_MAX_FILENAME];
   FILE *file;
-  if (SCR_Start_output(name, flags) != SCR_SUCCESS) return 90;
+  if ((flags ? SCR_Start_output(name, flags) : SCR_Start_checkpoint()) != SCR_SUCCESS) return 90;
   snprintf(file_name, sizeof file_name, "%s/rank.%d", name, is_shared ? 0 : rank);
   if (SCR_Route_file(file_name, path) != SCR_SUCCESS) return 91;
   file = fopen(path, "w");
@@ -49,6 +50,7 @@ static int call(const char *word) {
   if (!strcmp(word, "start")) return SCR_Start_restart(name);
   if (sscanf(word, "valid=%d", &valid) == 1) return SCR_Complete_restart(valid || rank == 0);
   if (sscanf(word, "save=%255[^:]:%d:%d", name, &number, &valid) == 3) return save(name, number, valid, 0);
+  if (!strcmp(word, "next")) return save("next", 0, 1, 0);
   if (sscanf(word, "shared=%255s", name) == 1) return save(name, SCR_FLAG_CHECKPOINT, 1, 1);
   if (!strcmp(word, "need")) return SCR_Need_checkpoint(&flag) ? 99 : flag;
   if (!strcmp(word, "exit")) return SCR_Should_exit(&flag) ? 99 : flag;

@@ -1,0 +1,288 @@
+"""Programs of VeloC, SCR and FTI meet damage, hostile files, other users, and settings of all kinds."""
+
+import os
+import random
+import re
+import shutil
+import struct
+import tempfile
+from pathlib import Path
+
+import mainstay
+import pytest
+from jobs import run
+from mpi import SHARED_MEMORY
+from programs import build_c
+from relinked import build, configuration, configuration_of_fti, results, set_variables, sum_of
+from ways import rarely
+
+NOBODY = 65534
+STEPS, EVERY = 60, 10
+
+
+def codes(output):
+    return [code for _, code in results(output)]
+
+
+def damage(folder, data):
+    """Changes a byte of these in each file that has them."""
+    damaged = 0
+    for path in folder.rglob("*"):
+        if path.is_file() and (at := path.read_bytes().find(data)) >= 0:
+            with path.open("r+b") as file:
+                file.seek(at)
+                file.write(bytes([data[0] ^ 1]))
+            damaged += 1
+    assert damaged, f"nothing in {folder} has these bytes"
+
+
+def test_damaged_versions_of_veloc_are_passed_over(scratch):
+    program = build("veloc_calls", "veloc")
+    file = configuration(scratch, persistent=None, max_versions=5)
+    calls = ["fill=1", "protect=0:100000", "init", "protect=0:100000"]
+    for version in range(1, 4):
+        calls += [f"fill={version}", f"save=x:{version}", "wait"]
+    status, output = run(2, [program, file, *calls, "final"], scratch)
+    assert status == 0 and all(code == "0" for word, code in results(output)[2:] if "fill" not in word), output
+    damage(scratch / "node" / "x", bytes([3]) * 4096)
+    calls = ["init", "protect=0:100000", "test=x:0", "test=x:1", "restart=x:2", "show=0", "restart=x:3", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "2", "1", "0", "2", "-1", "0"], output
+    assert "version 3 of x cannot be read" in output, output
+
+
+@pytest.mark.campaign
+def test_a_damaged_checkpoint_of_scr_is_passed_over(scratch, monkeypatch):
+    program = build("scr_calls", "scr")
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node")
+    first, second = "first" * 8, "second" * 8
+    status, output = run(2, [program, "init", f"save={first}:1:1", f"save={second}:1:1", "final"], scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["0"] * 4, output
+    damage(scratch, second.encode())
+    status, output = run(
+        2, [program, "init", "have", "start", f"read={first}", "valid=1", "final"], scratch, cwd=scratch
+    )
+    assert status == 0 and codes(output) == ["0", "1", "0", "0", "0", "0"] and f"[{first}] have" in output, output
+
+
+@pytest.mark.campaign
+def test_a_damaged_checkpoint_of_fti_is_passed_over(scratch):
+    program = build("fti_calls", "fti")
+    file = configuration_of_fti(scratch, keep_last_ckpt=1)
+    calls = ["init", "protect=0:20000", "fill=1", "save=1:1", "fill=2", "save=2:1", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "0", "1", "0", "1", "0"], output
+    damage(scratch, bytes([2]) * 4096)
+    status, output = run(2, [program, file, "init", "status", "protect=0:20000", "recover", "show=0", "final"], scratch)
+    assert status == 0 and codes(output) == ["0", "1", "0", "0", "1", "0"], output
+
+
+def subset(*numbers, data=b""):
+    return struct.pack(f"<{len(numbers)}q", *numbers) + data
+
+
+# Headers of two dimensions have the lengths of the dataset, the place of the subset, and its lengths.
+HOSTILE = {
+    "dimensions": (subset((1 << 32) + 2, 4, *[1] * 99), "is no subset"),
+    "overflow": (subset(2, 4, 24, 33, 0, 0, (1 << 63) - 1, (1 << 63) - 1, data=bytes(64)), "is no subset"),
+    "short": (subset(2, 4, 24, 33, 0, 0, 24, 33, data=bytes(64)), "is too short"),
+}
+MORE_HOSTILE = {
+    "empty": (b"", "is no subset"),
+    "no dimensions": (subset(-1, 4), "is no subset"),
+    "wide": (subset(2, 4, 24, 33, 0, 0, 24, 1 << 61, data=bytes(64)), "is too short"),
+    "negative": (subset(2, 4, 24, 33, 0, -1, 24, 34, data=bytes(24 * 34 * 4)), "is no subset"),
+    "other elements": (subset(2, 8, 24, 33, 0, 0, 24, 33, data=bytes(24 * 33 * 8)), "or of another type"),
+}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *rarely(*MORE_HOSTILE)])
+def test_a_hostile_subset_of_fti_is_refused(scratch, name):
+    stream, said = {**HOSTILE, **MORE_HOSTILE}[name]
+    space = scratch / "Global" / "mainstay"
+    space.parent.mkdir()
+    with mainstay.open(space) as session:
+        session.note("kind", "subsets")
+        session.begin(len(stream) + 1)
+        session.write("dataset/0/0", 0, stream)
+        session.checkpoint()
+    words = [build("fti_subsets", "fti"), configuration_of_fti(scratch), 33, "all"]
+    status, output = run(1, words, scratch)
+    assert status == 3 and "wrong" not in output and said in output, output
+
+
+def test_a_full_disk_costs_veloc_one_version(scratch, monkeypatch):
+    program = build("veloc_calls", "veloc")
+    file = configuration(scratch, mode="sync", persistent=None)
+    shim = build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
+    set_variables(monkeypatch, LD_PRELOAD=shim, INJECT="write:ENOSPC:0:1", INJECT_SPACE=scratch / "node", INJECT_RANK=1)
+    calls = ["init", "protect=0:100000", "fill=1", "save=x:1", "fill=2", "save=x:2", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "0", "-1", "0", "0", "0"], output
+    assert "No space left on device" in output, output
+    monkeypatch.delenv("LD_PRELOAD")
+    calls = ["init", "protect=0:100000", "test=x:0", "restart=x:2", "show=0", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "2", "0", "2", "0"], output
+
+
+def test_a_setting_that_mainstay_does_not_take_is_an_error(scratch):
+    program = build("veloc_calls", "veloc")
+    calls = ["init", "protect=0:9", "save=x:1"]
+    status, output = run(2, [program, configuration(scratch, max_versions=5000), *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "-1"] and "VELOC_Checkpoint_begin: keep" in output, output
+
+
+@pytest.mark.parametrize(
+    "scratch_path, persistent", [("node", "./per#sistent"), *rarely(("same", "same"), ("./same", "{here}/x/../same"))]
+)
+def test_paths_of_veloc(scratch, scratch_path, persistent):
+    """They may be relative, have signs of comments in them, and be the same."""
+    program = build("veloc_calls", "veloc")
+    file = configuration(scratch, scratch=scratch_path, persistent=persistent.format(here=scratch))
+    calls = ["init", "protect=0:9", "fill=7", "save=x:1", "final"]
+    status, output = run(2, [program, file, *calls], scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["0", "0", "0", "0", "0"], output
+    assert any((scratch / scratch_path / "x").rglob("*"))
+    assert scratch_path != "node" or (scratch / "per#sistent" / "x").is_dir()
+    shutil.rmtree(scratch / ("node" if scratch_path == "node" else "none"), ignore_errors=True)
+    calls = ["init", "protect=0:9", "restart=x:1", "show=0", "final"]
+    status, output = run(2, [program, file, *calls], scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["0", "0", "0", "7", "0"], output
+
+
+def test_the_routed_file_of_a_killed_job_is_not_saved(scratch):
+    program = build("veloc_calls", "veloc")
+    file = configuration(scratch, persistent=None)
+    (scratch / "node").mkdir()
+    for rank in range(2):
+        (scratch / "node" / f"x-{rank}.dat").write_text("old")
+    calls = ["init", "protect=0:9", "begin=x:1", "mem", "route", "end=1", "from=x:1", "route", "over", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0"] * 7 + ["-1", "0", "0"], output
+
+
+@pytest.mark.parametrize("planted", ["open", *rarely("a link", "of another user")])
+def test_a_cache_of_scr_that_another_user_planted_is_refused(scratch, monkeypatch, planted):
+    program = build("scr_calls", "scr")
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node")
+    words = [program, "init", "save=a:1:1", "final"]
+    status, output = run(2, words, scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["0"] * 3, output
+    (folder,) = (scratch / "node").iterdir()
+    if planted == "open":
+        folder.chmod(0o777)
+    elif planted == "a link":
+        folder.rename(scratch / "elsewhere")
+        folder.symlink_to(scratch / "elsewhere")
+    elif os.geteuid():
+        pytest.skip("only root can give a folder away")
+    else:
+        os.chown(folder, NOBODY, NOBODY)
+    status, output = run(2, words, scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["1", "90", "1"], output
+    assert f"SCR_Init: {folder} can be changed by another user" in output, output
+
+
+def test_a_checkpoint_of_scr_has_its_output(scratch, monkeypatch):
+    """Its output cannot be written, so there is no checkpoint: the program would never write it again."""
+    program = build("scr_calls", "scr")
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node")
+    (scratch / "b" / "rank.1").mkdir(parents=True)
+    words = [program, "init", "save=a:3:1", "save=b:3:1", "have", "final"]
+    status, output = run(2, words, scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["0", "0", "1", "1", "0"] and "[a] have" in output, output
+    assert f"{scratch}/b/rank.1 cannot be written: Is a directory" in output, output
+
+
+def test_names_of_datasets_of_scr_and_ids_of_fti_go_on_after_a_restart(scratch, monkeypatch):
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node")
+    words = [build("scr_calls", "scr"), "init", "have", "next", "have", "next", "have", "final"]
+    names = [run(2, words, scratch, cwd=scratch)[1] for _ in range(2)]
+    assert "[scr.dataset.2] have" in names[0] and "[scr.dataset.4] have" in names[1], names
+    set_variables(monkeypatch, MAINSTAY_EVERY_STEPS=1)
+    file = configuration_of_fti(scratch, keep_last_ckpt=1)
+    words = [build("fti_calls", "fti"), file, "init", "protect=0:100", "snapshot", "snapshot", "final"]
+    for expected in ["1", "1"], ["0", "1"]:
+        status, output = run(2, words, scratch)
+        assert status == 0 and codes(output) == ["0", "0", *expected, "0"], output
+    with mainstay.open(scratch / "Global" / "mainstay") as session:
+        assert session.revisions()[0].notes["id"] == "3"
+
+
+@pytest.fixture
+def memory():
+    """A folder in memory, where jobs that were killed leave parts of their level."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
+        yield Path(folder)
+
+
+def draw(library, pick, folder, node):
+    """Settings of a library and of Mainstay, drawn at random: the configuration file or None, and variables."""
+    variables = {
+        "MAINSTAY_CAPTURE": pick([None, "incremental", "snapshot"]),
+        "MAINSTAY_COMPRESS": pick([None, "lz4", "zstd"]),
+        "MAINSTAY_PER": pick([None, "app", "node", "rank"]),
+    }
+    if library == "fti":
+        return configuration_of_fti(folder, Ckpt_dir=node, enable_dcp=pick([0, 1])), variables
+    if library == "scr":
+        variables |= {
+            "SCR_CHECKPOINT_INTERVAL": EVERY,
+            "SCR_CACHE_BASE": node,
+            "SCR_CACHE_SIZE": pick([None, 1, 3]),
+            "SCR_FLUSH": pick([None, 0, 1, 3]),
+            "SCR_COPY_TYPE": pick([None, "SINGLE", "PARTNER", "XOR"]),
+        }
+        return None, variables
+    file = configuration(
+        folder,
+        scratch=node,
+        persistent=pick([folder / "persistent", None, node]),
+        mode=pick(["sync", "async"]),
+        max_versions=pick([1, 3, 0]),
+        scratch_versions=pick([None, 1, 2]),
+        ec_interval=pick([None, -1, 5]),
+    )
+    return file, variables
+
+
+def words_of(library, file, way):
+    """The words that run a program of the library; a step and a place to die may follow."""
+    return [build(library, library), *([] if file is None else [file]), STEPS, way]
+
+
+WAYS = {"veloc": ["mem", "file", "some"], "scr": [1, 3], "fti": ["all", "names", "pieces"]}
+
+
+@pytest.mark.parametrize("seed", [1, *rarely(*range(2, 21))])
+@pytest.mark.parametrize("library", WAYS)
+def test_a_program_comes_back_with_any_settings(scratch, memory, monkeypatch, library, seed):
+    """It is killed twice, at random steps. Its end is that of an undisturbed run."""
+    drawn = random.Random(f"{library} {seed}")
+    ranks, way = drawn.choice([2, 3]), drawn.choice(WAYS[library])
+    calm, killed = scratch / "calm", scratch / "killed"
+    calm.mkdir()
+    killed.mkdir()
+    usual = {"veloc": configuration, "scr": lambda folder: None, "fti": configuration_of_fti}[library]
+    set_variables(monkeypatch, SCR_CACHE_BASE=calm / "node")
+    status, undisturbed = run(ranks, words_of(library, usual(calm), way), calm, cwd=calm)
+    assert status == 0, undisturbed
+
+    file, variables = draw(library, drawn.choice, killed, drawn.choice([killed / "disk", memory / "level"]))
+    variables = {name: value for name, value in variables.items() if value is not None}
+    set_variables(monkeypatch, **variables)
+    said = f"{ranks} ranks, {way}, {file and file.read_text()}, {variables}"
+    deaths = sorted(drawn.sample(range(EVERY, STEPS + 1, EVERY if library == "scr" else 1), 2))
+    at_least = 0
+    for death in deaths:
+        where = [drawn.choice(["write", "complete", "after"])] if library == "scr" else []
+        status, output = run(ranks, [*words_of(library, file, way), death, *where], killed, cwd=killed)
+        found = re.search(r"^from step (\d+)$", output, re.M)
+        assert status != 0 and found and int(found[1]) >= at_least, f"{said}\n{output}"
+        # The last checkpoint before the death may still be on its way; the one before it is complete.
+        at_least = max(0, (death - 1) // EVERY * EVERY - EVERY)
+    status, output = run(ranks, words_of(library, file, way), killed, cwd=killed)
+    found = re.search(r"^from step (\d+)$", output, re.M)
+    assert status == 0 and found and int(found[1]) >= at_least, f"{said}\n{output}"
+    assert sum_of(output) == sum_of(undisturbed), f"{said}\n{output}"
