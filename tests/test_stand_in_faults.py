@@ -143,7 +143,7 @@ def test_paths_of_veloc(scratch, scratch_path, persistent):
     calls = ["init", "protect=0:9", "fill=7", "save=x:1", "final"]
     status, output = run(2, [program, file, *calls], scratch, cwd=scratch)
     assert status == 0 and codes(output) == ["0", "0", "0", "0", "0"], output
-    assert any((scratch / scratch_path / "x").rglob("*"))
+    assert any((scratch / scratch_path).rglob("layout-*"))
     assert scratch_path != "node" or (scratch / "per#sistent" / "x").is_dir()
     shutil.rmtree(scratch / ("node" if scratch_path == "node" else "none"), ignore_errors=True)
     calls = ["init", "protect=0:9", "restart=x:1", "show=0", "final"]
@@ -153,11 +153,13 @@ def test_paths_of_veloc(scratch, scratch_path, persistent):
 
 def test_the_routed_file_of_a_killed_job_is_not_saved(scratch):
     program = build("veloc_calls", "veloc")
-    file = configuration(scratch, persistent=None)
-    (scratch / "node").mkdir()
+    file = configuration(scratch)
+    status, output = run(2, [program, file, "init", "protect=0:9", "save=x:1", "final"], scratch)
+    assert status == 0 and codes(output) == ["0"] * 4, output
+    (folder,) = (scratch / "node").iterdir()
     for rank in range(2):
-        (scratch / "node" / f"x-{rank}.dat").write_text("old")
-    calls = ["init", "protect=0:9", "begin=x:1", "mem", "route", "end=1", "from=x:1", "route", "over", "final"]
+        (folder / f"rank.{rank}.dat").write_text("old")
+    calls = ["init", "protect=0:9", "begin=x:2", "mem", "route", "end=1", "from=x:2", "route", "over", "final"]
     status, output = run(2, [program, file, *calls], scratch)
     assert status == 0 and codes(output) == ["0"] * 7 + ["-1", "0", "0"], output
 
@@ -182,6 +184,19 @@ def test_a_cache_of_scr_that_another_user_planted_is_refused(scratch, monkeypatc
     status, output = run(2, words, scratch, cwd=scratch)
     assert status == 0 and codes(output) == ["1", "90", "1"], output
     assert f"SCR_Init: {folder} can be changed by another user" in output, output
+
+
+def test_jobs_of_fti_share_a_folder_of_the_node(scratch):
+    """One ends, and removes its own checkpoints there alone."""
+    program = build("fti_calls", "fti")
+    calls = ["init", "protect=0:9", "save=1:1", "final"]
+    for keeps in 1, 0:
+        (scratch / str(keeps)).mkdir()
+        file = configuration_of_fti(scratch / str(keeps), Ckpt_dir=scratch / "node", keep_last_ckpt=keeps)
+        status, output = run(1, [program, file, *calls], scratch)
+        assert status == 0 and codes(output) == ["0", "0", "1", "0"], output
+    (folder,) = (scratch / "node").iterdir()
+    assert [*folder.rglob("layout-*")]
 
 
 def test_a_checkpoint_of_scr_has_its_output(scratch, monkeypatch):

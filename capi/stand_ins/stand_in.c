@@ -184,14 +184,6 @@ int stand_in_make_folders(const char *path) {
   return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
 }
 
-int stand_in_make_own_folder(const char *path) {
-  struct stat found;
-  make_folders_above(path);
-  if (!mkdir(path, 0700)) return 0;
-  if (errno != EEXIST || lstat(path, &found)) return errno;
-  return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && !(found.st_mode & 022) ? 0 : EPERM;
-}
-
 static int remove_one(const char *path, const struct stat *file, int kind, struct FTW *place) {
   (void)file;
   (void)kind;
@@ -217,6 +209,27 @@ int stand_in_on_any(MPI_Comm comm, int is) {
   return is;
 }
 
+char *stand_in_on_node(const char *base, const char *space) {
+  unsigned long hash = 5381;
+  size_t i;
+  for (i = 0; space[i]; i++) hash = hash * 33 + (unsigned char)space[i];
+  return stand_in_text("%s/mainstay-%u-%lx", base, (unsigned)geteuid(), hash);
+}
+
+/* Makes the folder on the node. Its name can be guessed, and `base` may be open to all users. */
+static char *make_own(const char *path) {
+  struct stat found;
+  int code;
+  make_folders_above(path);
+  code = mkdir(path, 0700) ? errno : 0;
+  if (code == EEXIST) {
+    code = lstat(path, &found) ? errno : 0;
+    if (!code && (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022)))
+      return stand_in_text("%s can be changed by another user; remove it, or name another folder of the node", path);
+  }
+  return code ? stand_in_text("%s cannot be made: %s", path, strerror(code)) : NULL;
+}
+
 static int is_in_memory(const char *folder) {
   struct statfs system;
   return !statfs(folder, &system) && system.f_type == TMPFS;
@@ -224,7 +237,7 @@ static int is_in_memory(const char *folder) {
 
 /* Sets the options of a space. Returns whether Mainstay takes them. */
 static int set_options(const stand_in_space *space, mainstay_options *options) {
-  const int is_memory = space->level && is_in_memory(space->level);
+  const int is_memory = is_in_memory(space->node);
   const struct {
     const char *name, *value;
   } all[] = {
@@ -232,7 +245,7 @@ static int set_options(const stand_in_space *space, mainstay_options *options) {
       {"keep", space->keep},
       {"pfs_every", space->pfs_every},
       {"capture", space->capture},
-      {is_memory ? "memory" : "disk", space->level},
+      {is_memory ? "memory" : "disk", space->has_level ? space->node : NULL},
       {is_memory ? "memory_keep" : "disk_keep", space->level_keep},
       {is_memory ? "memory_copies" : "disk_copies", space->level_copies},
       {"disk_lost", "accepted"},
@@ -245,14 +258,10 @@ static int set_options(const stand_in_space *space, mainstay_options *options) {
 }
 
 char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session **session) {
-  const int code = space->level ? stand_in_make_folders(space->level) : 0;
+  char *why = make_own(space->node);
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_status status;
-  char *why = NULL;
-  if (code)
-    why = stand_in_text("%s cannot be made: %s", space->level, strerror(code));
-  else if (!set_options(space, &options))
-    why = stand_in_text("%s", mainstay_error_message());
+  if (!why && !set_options(space, &options)) why = stand_in_text("%s", mainstay_error_message());
   if (stand_in_on_any(comm, why != NULL)) return why ? why : stand_in_text("another rank cannot open %s", space->path);
   status = comm == MPI_COMM_NULL ? mainstay_open_solo(space->path, &options, session)
                                  : mainstay_open_mpi(comm, space->path, &options, session);

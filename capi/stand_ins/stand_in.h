@@ -41,9 +41,6 @@ void stand_in_say(const char *format, ...) __attribute__((format(printf, 1, 2)))
 char *stand_in_absolute(const char *path);
 /* Makes a folder and those above it. Returns 0, or an errno. */
 int stand_in_make_folders(const char *path);
-/* Makes a folder that no other user may change, and those above it. Returns 0, or an errno; EPERM: there is one that
- * another user may change. */
-int stand_in_make_own_folder(const char *path);
 /* Removes a folder with all that is in it, as far as that is possible. */
 void stand_in_remove_folder(const char *path);
 /* Whether `value` says yes: true, yes, on or a number other than 0. */
@@ -52,18 +49,23 @@ int stand_in_is_true(const char *value);
 /* Whether `is` holds on any rank; MPI_COMM_NULL: on this process. Collective. */
 int stand_in_on_any(MPI_Comm comm, int is);
 
-/* A space with a level on the nodes before it. NULL stands for Mainstay's own choice. */
+/* A space, and the job's folder on a node: a level before the space, or files alone. NULL stands for Mainstay's own
+ * choice. */
 typedef struct stand_in_space {
   char *path;
-  char *level;                            /* a folder on the node, in memory or on its disk; NULL: no level */
+  char *node; /* as of stand_in_on_node */
+  int has_level;
   const char *keep, *pfs_every, *capture; /* Mainstay's settings of these names */
   const char *level_keep, *level_copies;  /* memory_keep or disk_keep, memory_copies or disk_copies */
   double every_seconds;                   /* 0: Mainstay's own rules say when a checkpoint is due */
 } stand_in_space;
 
-/* Opens a space, for the ranks of `comm`, or for this process alone if it is MPI_COMM_NULL. A job
- * may save without having restarted, and the level may be lost, as with the other libraries. Returns as
- * stand_in_save_file. Collective. */
+/* The folder of a space in `base`, which lies on the node, in memory or on its disk. No other user and no other space
+ * has this folder. In memory of malloc. */
+char *stand_in_on_node(const char *base, const char *space);
+/* Makes the folder on the node, and opens the space, for the ranks of `comm`, or for this process alone if it is
+ * MPI_COMM_NULL. A job may save without having restarted, and the level may be lost, as with the other libraries.
+ * Returns as stand_in_save_file. Collective. */
 char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session **session);
 
 /* Writes the file at `path` to the stream `name` of the checkpoint that has begun. Returns NULL, or the reason for a

@@ -37,24 +37,22 @@ char *message(void) { return stand_in_text("%s", mainstay_error_message()); }
 
 static char *open_space(void) {
   stand_in_space space = {
-      .path = stand_in_text("%s/mainstay", fti.global),
-      .level = stand_in_text("%s/mainstay", fti.local),
+      .path = fti.space,
+      .node = fti.node,
+      .has_level = 1,
       .keep = "2",
       .capture = is_on("basic:enable_dcp") ? "incremental" : NULL,
       .every_seconds = interval_s(),
   };
-  char *why = stand_in_open(FTI_COMM_WORLD, &space, &fti.session);
-  free(space.path);
-  free(space.level);
-  return why;
+  return stand_in_open(FTI_COMM_WORLD, &space, &fti.session);
 }
 
 static void forget(void) {
   size_t i;
   for (i = 0; i < fti.datasets_count; i++) forget_saved(&fti.datasets[i]);
   stand_in_forget_settings(&fti.settings);
-  free(fti.local);
-  free(fti.global);
+  free(fti.space);
+  free(fti.node);
   free(fti.variables);
   free(fti.datasets);
   memset(&fti, 0, sizeof fti);
@@ -98,18 +96,13 @@ int FTI_Status(void) { return fti.recovery; }
 int FTI_Finalize(void) {
   const int stays = is_on("basic:keep_last_ckpt") || is_on("basic:keep_l4_ckpt");
   mainstay_status status;
-  char *space, *level;
   if (is_closed("FTI_Finalize")) return FTI_NSCS;
   status = mainstay_close(fti.session);
   if (status != MAINSTAY_OK) fail("FTI_Finalize", mainstay_error_message());
   MPI_Barrier(FTI_COMM_WORLD);
   if (!stays && status == MAINSTAY_OK) {
-    space = stand_in_text("%s/mainstay", fti.global);
-    level = stand_in_text("%s/mainstay", fti.local);
-    if (fti.rank == 0) stand_in_remove_folder(space);
-    stand_in_remove_folder(level);
-    free(space);
-    free(level);
+    if (fti.rank == 0) stand_in_remove_folder(fti.space);
+    stand_in_remove_folder(fti.node);
     MPI_Barrier(FTI_COMM_WORLD);
   }
   forget();

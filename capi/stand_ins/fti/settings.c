@@ -37,12 +37,17 @@ static void say_the_rest(void) {
 
 char *read_settings(const char *path) {
   const long line = path ? stand_in_read_settings(&fti.settings, path) : -1;
+  char *global, *local;
   if (line < 0) return stand_in_text("the configuration file %s cannot be read", path ? path : "");
   if (line > 0) return stand_in_text("line %ld of %s is no `name = value`", line, path);
   if (!setting("basic:ckpt_dir") || !setting("basic:glbl_dir"))
     return stand_in_text("%s has no ckpt_dir or no glbl_dir in its section [basic]", path);
-  fti.local = stand_in_absolute(setting("basic:ckpt_dir"));
-  fti.global = stand_in_absolute(setting("basic:glbl_dir"));
+  global = stand_in_absolute(setting("basic:glbl_dir"));
+  local = stand_in_absolute(setting("basic:ckpt_dir"));
+  fti.space = stand_in_text("%s/mainstay", global);
+  fti.node = stand_in_on_node(local, fti.space);
+  free(global);
+  free(local);
   if (fti.rank == 0) say_the_rest();
   return NULL;
 }

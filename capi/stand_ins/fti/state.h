@@ -41,7 +41,7 @@ typedef struct fti_state {
   int is_open, rank, ranks;
   mainstay_session *session;
   stand_in_settings settings;
-  char *local, *global;
+  char *space, *node;
   fti_variable *variables;
   size_t variables_count;
   fti_dataset *datasets;

@@ -28,8 +28,7 @@ typedef struct scr_state {
   int is_open, rank, ranks;
   MPI_Comm comm;
   mainstay_session *session;
-  char *prefix;
-  char *node, *level, *cache; /* the job's folder on the node, and in it those of the level and of this rank's files */
+  char *prefix, *node, *cache; /* the job's folder on the node, and in it this rank's for files */
   enum phase phase;
   int flags;
   char *name; /* of the dataset, or of the checkpoint to restart from */

@@ -12,8 +12,7 @@ static int is_name(const char *name) {
   return name && *name && name[strspn(name, allowed)] == 0 && strspn(name, ".") != strlen(name);
 }
 
-/* Whether `scratch` is a level before the space. */
-static int has_level(void) { return veloc.persistent && strcmp(veloc.persistent, veloc.scratch) != 0; }
+int has_level(void) { return veloc.persistent && strcmp(veloc.persistent, veloc.scratch) != 0; }
 
 static const char *if_positive(const char *number) { return number && strtol(number, NULL, 10) > 0 ? number : NULL; }
 
@@ -21,14 +20,15 @@ static char *open_space(checkpoint *one, const char *folder) {
   const char *versions = if_positive(setting("max_versions"));
   stand_in_space space = {
       .path = stand_in_text("%s/%s", veloc.persistent ? veloc.persistent : veloc.scratch, folder),
-      .level = has_level() ? stand_in_text("%s/%s", veloc.scratch, folder) : NULL,
+      .has_level = has_level(),
       .keep = versions ? versions : KEPT,
       .level_keep = if_positive(setting("scratch_versions")),
       .level_copies = is_off("ec_interval") ? "1" : NULL,
   };
-  char *why = stand_in_open(veloc.comm, &space, &one->session);
+  char *why;
+  space.node = one->node = stand_in_on_node(veloc.scratch, space.path);
+  why = stand_in_open(veloc.comm, &space, &one->session);
   free(space.path);
-  one->level = space.level;
   return why;
 }
 
@@ -49,7 +49,7 @@ static checkpoint *find_checkpoint(const char *call, const char *name) {
   why = open_space(&one, folder);
   free(folder);
   if (result(call, why) != VELOC_SUCCESS) {
-    free(one.level);
+    free(one.node);
     return NULL;
   }
   one.name = stand_in_text("%s", name);
@@ -95,7 +95,7 @@ int VELOC_Route_file(const char *original, char *routed) {
   one = &veloc.checkpoints[veloc.current];
   if (!veloc.file) {
     const unsigned id = veloc.comm == MPI_COMM_NULL ? veloc.id : (unsigned)veloc.rank;
-    char *path = stand_in_text("%s/%s-%u.dat", veloc.scratch, one->name, id), *why = NULL;
+    char *path = stand_in_text("%s/rank.%u.dat", one->node, id), *why = NULL;
     /* A killed job may have left it. */
     unlink(path);
     if (strlen(path) >= VELOC_MAX_NAME) why = stand_in_text("%s is longer than VELOC_MAX_NAME", path);

@@ -28,7 +28,7 @@ typedef struct regions {
 
 /* A checkpoint name, and its space. */
 typedef struct checkpoint {
-  char *name, *level; /* the level's folder in `scratch`; NULL: there is none */
+  char *name, *node; /* the folder in `scratch` that has the level and the routed files */
   mainstay_session *session;
   /* The version that the session has gone back to; -1: none, or a checkpoint has begun since. */
   int restored;
@@ -71,6 +71,9 @@ const char *setting(const char *name);
 int is_off(const char *name);
 /* Reads the file at `path`, unless it is "", and checks the settings. */
 int read_settings(const char *call, const char *path);
+
+/* Whether `scratch` has a level before the space. */
+int has_level(void);
 
 /* The regions that a checkpoint of this name saves. */
 regions *regions_of(const char *name);

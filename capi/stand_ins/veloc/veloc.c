@@ -1,11 +1,12 @@
 /* VeloC's functions on Mainstay: libveloc-client, its begin and its end. Licence: MIT OR Apache-2.0.
  *
- * Each checkpoint name has a space of its own in `persistent`, with `scratch` as a level before it. A version is a
+ * Each checkpoint name has a space of its own in `persistent`, with a level in `scratch` before it. A version is a
  * revision with the note VERSION. A region is a protected region with its id as the name. A routed file becomes the
  * stream FILE_STREAM. */
 #include "state.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 veloc_state veloc;
 
@@ -75,15 +76,16 @@ int VELOC_Init_single(unsigned int id, const char *cfg_file) {
 /* Closes a space. If it was cleaned, its newest revision is in `persistent`, and its data in `scratch` goes. */
 static mainstay_status end(checkpoint *one) {
   mainstay_status status = MAINSTAY_OK;
-  const int is_removed = one->is_cleaned && one->level;
+  const int is_removed = one->is_cleaned && has_level();
   if (is_removed && one->has_saved) status = mainstay_wait_for(one->session, "space");
   if (status == MAINSTAY_OK)
     status = mainstay_close(one->session);
   else
     mainstay_close(one->session);
-  if (status == MAINSTAY_OK && is_removed) stand_in_remove_folder(one->level);
+  if (status == MAINSTAY_OK && is_removed) stand_in_remove_folder(one->node);
+  rmdir(one->node); /* unless it has a level, or is another rank's, too */
   free(one->name);
-  free(one->level);
+  free(one->node);
   return status;
 }
 
