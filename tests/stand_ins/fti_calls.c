@@ -2,11 +2,14 @@
  * words of all calls. */
 #include <fti.h>
 
+#include "calls.h"
+
 enum { IDS = 8, BYTES_MAX = 1 << 16 };
 
+static const char *configuration;
 static char memory[IDS][BYTES_MAX];
 
-static int call(const char *word, const char *configuration) {
+static int call(const char *word) {
   char name[64] = "";
   int id = 0, number = 0, other = 0;
   FTIT_hsize_t one[1] = {1}, zero[1] = {0};
@@ -45,14 +48,6 @@ static int call(const char *word, const char *configuration) {
 }
 
 int main(int argc, char **argv) {
-  int i, rank;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (i = 2; i < argc; i++) {
-    const int result = call(argv[i], argv[1]);
-    if (rank == 0) printf("%s %d\n", argv[i], result);
-    fflush(stdout);
-  }
-  MPI_Finalize();
-  return 0;
+  configuration = argv[1];
+  return make_calls(argc - 2, argv + 2);
 }

@@ -2,13 +2,11 @@
  *
  * `save` writes a file with the name of its dataset; `next` leaves the name to SCR; `read` returns whether the routed
  * file has that text. */
-#include <mpi.h>
 #include <scr.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int rank;
+#include "calls.h"
 
 static int save(const char *name, int flags, int valid, int is_shared) {
   char path[SCR_MAX_FILENAME], file_name[SCR_MAX_FILENAME];
@@ -63,15 +61,4 @@ static int call(const char *word) {
   return 98;
 }
 
-int main(int argc, char **argv) {
-  int i;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (i = 1; i < argc; i++) {
-    const int result = call(argv[i]);
-    if (rank == 0) printf("%s %d\n", argv[i], result);
-    fflush(stdout);
-  }
-  MPI_Finalize();
-  return 0;
-}
+int main(int argc, char **argv) { return make_calls(argc - 1, argv + 1); }

@@ -1,14 +1,16 @@
 /* Calls of VeloC, one for each argument behind the configuration. Prints the result of each on rank 0. `call` has the
  * words of all calls. A region's bytes all have the value of the last `fill`. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <veloc.h>
 
+#include "calls.h"
+
 enum { IDS = 8, BYTES_MAX = 1 << 20 };
 
+static const char *configuration;
 static char memory[IDS][BYTES_MAX];
 
-static int call(const char *word, const char *configuration) {
+static int call(const char *word) {
   char name[64] = "", path[VELOC_MAX_NAME];
   int number = 0, bytes = 0;
   if (!strcmp(word, "init")) return VELOC_Init(MPI_COMM_WORLD, configuration);
@@ -44,14 +46,6 @@ static int call(const char *word, const char *configuration) {
 }
 
 int main(int argc, char **argv) {
-  int i, rank;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (i = 2; i < argc; i++) {
-    const int result = call(argv[i], argv[1]);
-    if (rank == 0) printf("%s %d\n", argv[i], result);
-    fflush(stdout);
-  }
-  MPI_Finalize();
-  return 0;
+  configuration = argv[1];
+  return make_calls(argc - 2, argv + 2);
 }
