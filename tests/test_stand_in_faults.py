@@ -126,6 +126,35 @@ def test_a_full_disk_costs_veloc_one_version(scratch, monkeypatch):
     assert status == 0 and codes(output) == ["0", "0", "2", "0", "2", "0"], output
 
 
+@pytest.mark.parametrize("library", ["veloc", *rarely("scr", "fti")])
+def test_the_last_checkpoint_outlives_the_node_if_the_job_ends_in_order(scratch, monkeypatch, library):
+    """The space was busy at its turn, so it stayed on the node alone. VELOC_Cleanup removed it there, too."""
+    file = {
+        "veloc": [configuration(scratch)],
+        "scr": [],
+        "fti": [configuration_of_fti(scratch, Ckpt_dir=scratch / "node", keep_last_ckpt=1)],
+    }[library]
+    words = [build(f"{library}_calls", library), *file, "init"]
+    space = {"veloc": scratch / "persistent" / "x", "scr": scratch / ".scr", "fti": scratch / "Global"}[library]
+    held = scratch / "held"
+    shim = build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
+    monkeypatch.setenv("SCR_CACHE_BASE", str(scratch / "node"))
+    save = {"veloc": "save=x:{}", "scr": "save=x{}:1:1", "fti": "save={}:1"}[library]
+    protect = [] if library == "scr" else ["protect=0:30000"]
+    # The first save has made the files of the space: no call waits for the held writes.
+    calls = [save.format(1), f"touch={held}", save.format(2), save.format(3), f"unlink={held}"]
+    ends = ["cleanup=x", "final"] if library == "veloc" else ["final"]
+    with monkeypatch.context() as patch:
+        set_variables(patch, LD_PRELOAD=shim, INJECT="write:hold", INJECT_SPACE=space, INJECT_WHEN=held)
+        status, output = run(2, [*words, *protect, *calls, *ends], scratch, cwd=scratch)
+    assert status == 0 and "-1" not in codes(output), output
+    assert "the level space is busy" in output, output
+    shutil.rmtree(scratch / "node")
+    monkeypatch.setenv("MAINSTAY_DISK_LOST", "accepted")
+    with mainstay.open(space if library == "veloc" else space / "mainstay") as session:
+        assert session.revisions()[0].revision == 3
+
+
 def test_a_setting_that_mainstay_does_not_take_is_an_error(scratch):
     program = build("veloc_calls", "veloc")
     calls = ["init", "protect=0:9", "save=x:1"]

@@ -73,16 +73,10 @@ int VELOC_Init_single(unsigned int id, const char *cfg_file) {
   return begin("VELOC_Init_single", cfg_file);
 }
 
-/* Closes a space. If it was cleaned, its newest revision is in `persistent`, and its data in `scratch` goes. */
+/* Closes a space, which takes its newest revision to `persistent`. If it was cleaned, its data in `scratch` goes. */
 static mainstay_status end(checkpoint *one) {
-  mainstay_status status = MAINSTAY_OK;
-  const int is_removed = one->is_cleaned && has_level();
-  if (is_removed && one->has_saved) status = mainstay_wait_for(one->session, "space");
-  if (status == MAINSTAY_OK)
-    status = mainstay_close(one->session);
-  else
-    mainstay_close(one->session);
-  if (status == MAINSTAY_OK && is_removed) stand_in_remove_folder(one->node);
+  const mainstay_status status = mainstay_close(one->session);
+  if (status == MAINSTAY_OK && one->is_cleaned && has_level()) stand_in_remove_folder(one->node);
   rmdir(one->node); /* unless it has a level, or is another rank's, too */
   free(one->name);
   free(one->node);

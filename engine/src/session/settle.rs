@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     commit::{Complete, Ledger, RevisionKey},
-    config::{self, MemoryAfter},
+    config::{self, DiskLost, MemoryAfter},
     error::{Error, Result},
     feed::Source,
     ground::lock,
@@ -144,7 +144,7 @@ impl SessionState {
         let opened = self.open_later(&entry);
         let copied = self.copy_passed_over(&entry, Call::Close);
         let unsaved = copied.and(self.unsaved(&entry));
-        let saved = opened.and_then(|()| self.leave_memory(&entry));
+        let saved = opened.and_then(|()| self.leave_nearest(&entry));
         // A failure is reported, but revisions that are complete only in memory have been saved all the same.
         outcome?;
         let group = self.epoch.group.with(&entry);
@@ -202,15 +202,26 @@ impl SessionState {
         is_safe
     }
 
-    /// If the nodes' memory is not to outlive the job, saves its newest revision to the next level that takes it.
-    /// Returns whether the memory may be removed. It may if its newest revision, whole or in part, is safe on another
-    /// level. Collective.
-    fn leave_memory(&mut self, entry: &Entered) -> Result<bool> {
+    /// If the nodes' memory is not to outlive the job, saves the newest revision there to the next level that takes it.
+    /// So it does with the disks if they may be lost and this job has saved: an earlier revision may be damaged. Returns
+    /// whether the memory may be removed. It may if its newest revision, whole or in part, is safe on another level.
+    /// Collective.
+    fn leave_nearest(&mut self, entry: &Entered) -> Result<bool> {
+        let (kind, config) = (self.levels.nearest().location.kind, &self.program.config);
+        match kind {
+            LevelKind::Memory if config.memory_after != MemoryAfter::Kept => self.take_farther(entry),
+            LevelKind::Disk if config.disk_lost == DiskLost::Accepted && self.epoch.attempted => {
+                self.take_farther(entry).map(|_| false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Saves the newest revision of the nearest level to the next level that takes it. Returns whether it is safe on
+    /// another level. Collective.
+    fn take_farther(&mut self, entry: &Entered) -> Result<bool> {
         let group = self.epoch.group.with(entry);
         let (nearest, farther) = self.levels.split();
-        if nearest.location.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
-            return Ok(false);
-        }
         let holdable = nearest.find(group)?.holdable();
         // A revision that is whole only together with the copies has no single layout.
         let joint =
