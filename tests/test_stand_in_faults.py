@@ -162,6 +162,23 @@ def test_a_setting_that_mainstay_does_not_take_is_an_error(scratch):
     assert status == 0 and codes(output) == ["0", "0", "-1"] and "VELOC_Checkpoint_begin: keep" in output, output
 
 
+def test_versions_of_veloc_that_a_start_could_not_open_are_not_pushed_out(scratch):
+    """Programs take the failure of VELOC_Restart_test for no version. They began anew, and their versions took the room."""
+    program = build("veloc_calls", "veloc")
+    file = configuration(scratch, max_versions=1)
+    status, output = run(2, [program, file, "init", "protect=0:9", "save=x:9", "final"], scratch)
+    assert status == 0 and codes(output) == ["0"] * 4, output
+    (folder,) = (scratch / "node").iterdir()
+    shutil.rmtree(folder)
+    folder.touch()
+    calls = ["init", "protect=0:9", "test=x:0", f"unlink={folder}", "save=x:1", "save=y:1", "final"]
+    status, output = run(2, [program, file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "-1", "0", "-1", "0", "0"], output
+    assert "x has versions that this job could not open at its start" in output, output
+    status, output = run(2, [program, file, "init", "test=x:0"], scratch)
+    assert status == 0 and codes(output) == ["0", "9"], output
+
+
 @pytest.mark.parametrize(
     "scratch_path, persistent", [("node", "./per#sistent"), *rarely(("same", "same"), ("./same", "{here}/x/../same"))]
 )

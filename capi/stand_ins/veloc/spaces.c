@@ -16,6 +16,15 @@ int has_level(void) { return veloc.persistent && strcmp(veloc.persistent, veloc.
 
 static const char *if_positive(const char *number) { return number && strtol(number, NULL, 10) > 0 ? number : NULL; }
 
+/* A program that could not see its versions has begun anew. It does not push them out. Collective. */
+static char *refuse_missed(checkpoint *one, const char *name) {
+  size_t count = 0;
+  if (!stand_in_value(&veloc.missed, name)) return NULL;
+  if (mainstay_revisions(one->session, &count) == MAINSTAY_OK && !count) return NULL;
+  mainstay_close(one->session);
+  return stand_in_text("%s has versions that this job could not open at its start; start the job again", name);
+}
+
 static char *open_space(checkpoint *one, const char *folder) {
   const char *versions = if_positive(setting("max_versions"));
   stand_in_space space = {
@@ -33,7 +42,7 @@ static char *open_space(checkpoint *one, const char *folder) {
 }
 
 /* The checkpoint name with its space, which is opened on first use. NULL: it could not be; a line says why. */
-static checkpoint *find_checkpoint(const char *call, const char *name) {
+static checkpoint *find_checkpoint(const char *call, const char *name, enum phase phase) {
   checkpoint one;
   char *folder, *why;
   size_t i;
@@ -48,6 +57,8 @@ static checkpoint *find_checkpoint(const char *call, const char *name) {
   folder = veloc.comm == MPI_COMM_NULL ? stand_in_text("%s-%u", name, veloc.id) : stand_in_text("%s", name);
   why = open_space(&one, folder);
   free(folder);
+  if (why && phase == RESTORING) stand_in_set(&veloc.missed, name, "");
+  if (!why && phase == SAVING) why = refuse_missed(&one, name);
   if (result(call, why) != VELOC_SUCCESS) {
     free(one.node);
     return NULL;
@@ -71,7 +82,7 @@ checkpoint *enter(const char *call, const char *name, int version, enum phase ph
     fail(call, "a version is 0 or more");
     return NULL;
   }
-  one = find_checkpoint(call, name);
+  one = find_checkpoint(call, name, phase);
   if (!one) return NULL;
   veloc.phase = phase;
   veloc.current = (size_t)(one - veloc.checkpoints);
@@ -114,7 +125,7 @@ int VELOC_Route_file(const char *original, char *routed) {
 int VELOC_Cleanup(const char *name) {
   checkpoint *one;
   if (is_closed("VELOC_Cleanup")) return VELOC_FAILURE;
-  one = find_checkpoint("VELOC_Cleanup", name);
+  one = find_checkpoint("VELOC_Cleanup", name, IDLE);
   if (one) one->is_cleaned = 1;
   return one ? VELOC_SUCCESS : VELOC_FAILURE;
 }

@@ -48,6 +48,7 @@ typedef struct veloc_state {
   size_t regions_count;
   checkpoint *checkpoints;
   size_t checkpoints_count;
+  stand_in_settings missed; /* names whose spaces could not be opened when the program asked for versions */
   enum phase phase;
   size_t current; /* index in `checkpoints` */
   int version;

@@ -40,6 +40,7 @@ static void forget(void) {
   free(veloc.scratch);
   free(veloc.persistent);
   stand_in_forget_settings(&veloc.settings);
+  stand_in_forget_settings(&veloc.missed);
   memset(&veloc, 0, sizeof veloc);
 }
 
