@@ -179,6 +179,14 @@ def test_versions_of_veloc_that_a_start_could_not_open_are_not_pushed_out(scratc
     assert status == 0 and codes(output) == ["0", "9"], output
 
 
+@pytest.mark.parametrize("place", ["scratch", *rarely("persistent")])
+def test_a_folder_of_veloc_that_cannot_be_used_is_an_error_at_once(scratch, place):
+    (scratch / "file").touch()
+    file = configuration(scratch, **{place: scratch / "file"})
+    status, output = run(2, [build("veloc_calls", "veloc"), file, "init"], scratch)
+    assert status == 0 and codes(output) == ["-1"] and f"{scratch}/file cannot be used" in output, output
+
+
 @pytest.mark.parametrize(
     "scratch_path, persistent", [("node", "./per#sistent"), *rarely(("same", "same"), ("./same", "{here}/x/../same"))]
 )

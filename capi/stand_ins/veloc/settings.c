@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *setting(const char *name) {
   char variable[64];
@@ -55,11 +56,17 @@ static void say_the_rest(void) {
   }
 }
 
+/* Makes the folder of a setting. A program may take a failure of VELOC_Restart_test for no version, and begin anew. */
+static char *make_base(const char *path) {
+  int code = stand_in_make_folders(path);
+  if (!code && access(path, W_OK | X_OK)) code = errno;
+  return code ? stand_in_text("%s cannot be used: %s", path, strerror(code)) : NULL;
+}
+
 int read_settings(const char *call, const char *path) {
   const long line = path && *path ? stand_in_read_settings(&veloc.settings, path) : 0;
   const char *mode;
   char *why = NULL;
-  int code;
   if (line) {
     why = line < 0 ? stand_in_text("the configuration file %s cannot be read", path)
                    : stand_in_text("line %ld of %s is no `name = value`", line, path);
@@ -71,8 +78,8 @@ int read_settings(const char *call, const char *path) {
   veloc.scratch = stand_in_absolute(setting("scratch"));
   if (setting("persistent") && !is_off("persistent_interval"))
     veloc.persistent = stand_in_absolute(setting("persistent"));
-  code = stand_in_make_folders(veloc.scratch);
-  if (code) why = stand_in_text("%s cannot be made: %s", veloc.scratch, strerror(code));
+  why = make_base(veloc.scratch);
+  if (!why && veloc.persistent) why = make_base(veloc.persistent);
   if (why) return result(call, why);
   if (veloc.rank == 0) say_the_rest();
   if (setting("failure_domain")) setenv("MAINSTAY_DOMAIN", setting("failure_domain"), 0);
