@@ -187,6 +187,22 @@ def test_a_folder_of_veloc_that_cannot_be_used_is_an_error_at_once(scratch, plac
     assert status == 0 and codes(output) == ["-1"] and f"{scratch}/file cannot be used" in output, output
 
 
+@pytest.mark.parametrize("wrong", ["ten", *rarely("inf", "1x")])
+def test_a_setting_that_is_no_number_is_an_error(scratch, monkeypatch, wrong):
+    """`keep_last_ckpt = true` let FTI_Finalize remove the checkpoints, and an interval of `inf` ended SCR's program."""
+    said = "is no number"
+    status, output = run(
+        2, [build("veloc_calls", "veloc"), configuration(scratch, max_versions=wrong), "init"], scratch
+    )
+    assert status == 0 and codes(output) == ["-1"] and f"max_versions = {wrong} {said}" in output, output
+    file = configuration_of_fti(scratch, keep_last_ckpt=wrong)
+    status, output = run(2, [build("fti_calls", "fti"), file, "init"], scratch)
+    assert status == 0 and codes(output) == ["-1"] and f"keep_last_ckpt = {wrong} {said}" in output, output
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", SCR_CHECKPOINT_INTERVAL=wrong)
+    status, output = run(2, [build("scr_calls", "scr"), "init", "need"], scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["1", "99"] and f"SCR_CHECKPOINT_INTERVAL={wrong} {said}" in output, output
+
+
 @pytest.mark.parametrize(
     "scratch_path, persistent", [("node", "./per#sistent"), *rarely(("same", "same"), ("./same", "{here}/x/../same"))]
 )

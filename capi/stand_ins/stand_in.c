@@ -139,6 +139,12 @@ long stand_in_read_settings(stand_in_settings *settings, const char *path) {
   return wrong;
 }
 
+int stand_in_is_number(const char *value) {
+  char *end = NULL;
+  const double number = value ? strtod(value, &end) : 0;
+  return !value || (end > value && !*end && number - number == 0); /* no infinity, and no NaN */
+}
+
 int stand_in_is_true(const char *value) {
   return value && (!strcasecmp(value, "true") || !strcasecmp(value, "yes") || !strcasecmp(value, "on") ||
                    strtol(value, NULL, 10) != 0);

@@ -46,6 +46,7 @@ void stand_in_remove_folder(const char *path);
 /* Whether `value` says yes: true, yes, on or a number other than 0. */
 int stand_in_is_true(const char *value);
 
+int stand_in_is_number(const char *value);
 /* Whether `is` holds on any rank; MPI_COMM_NULL: on this process. Collective. */
 int stand_in_on_any(MPI_Comm comm, int is);
 

@@ -17,7 +17,7 @@ const char *parameter(const char *name) {
 
 double number(const char *name) {
   const char *value = parameter(name);
-  return value ? strtod(value, NULL) : 0;
+  return value && stand_in_is_number(value) ? strtod(value, NULL) : 0;
 }
 
 /* Splits the next `key`, `key=` or `key=value` off a text, with blanks around. `value` is NULL without a `=`. Returns 0
@@ -99,10 +99,23 @@ static void say_the_rest(void) {
     stand_in_say("SCR_COPY_TYPE=%s: another node has a whole copy of each shard; there are no erasure codes", copies);
 }
 
-void read_parameters(void) {
+/* The reason why a parameter that should be a number is none; NULL: there is none. */
+static char *find_wrong_number(void) {
+  static const char *const numbers[] = {"SCR_CHECKPOINT_INTERVAL", "SCR_CHECKPOINT_SECONDS", "SCR_CHECKPOINT_OVERHEAD",
+                                        "SCR_HALT_SECONDS",        "SCR_END_TIME",           "SCR_EXIT_BEFORE",
+                                        "SCR_EXIT_AFTER"};
+  size_t i;
+  for (i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    if (!stand_in_is_number(parameter(numbers[i])))
+      return stand_in_text("%s=%s is no number", numbers[i], parameter(numbers[i]));
+  return NULL;
+}
+
+char *read_parameters(void) {
   const char *file = parameter("SCR_CONF_FILE");
   const long wrong = file ? stand_in_read_settings(&config, file) : 0;
-  if (scr.rank) return;
+  if (scr.rank) return find_wrong_number();
   if (wrong) stand_in_say("the file %s in SCR_CONF_FILE cannot be read, or has lines that are no `name=value`", file);
   say_the_rest();
+  return find_wrong_number();
 }

@@ -85,9 +85,13 @@ int SCR_Init(void) {
   MPI_Comm_dup(MPI_COMM_WORLD, &scr.comm);
   MPI_Comm_rank(scr.comm, &scr.rank);
   MPI_Comm_size(scr.comm, &scr.ranks);
-  read_parameters();
+  why = read_parameters();
   scr.prefix = find_prefix();
-  why = open_space();
+  if (on_any(why != NULL)) {
+    if (!why) why = stand_in_text("another rank has a wrong parameter");
+  } else {
+    why = open_space();
+  }
   if (why) {
     forget();
     return result("SCR_Init", why);

@@ -62,8 +62,9 @@ int is_refused(const char *call, enum phase needed);
 /* A parameter: the environment comes before SCR_Config and files. NULL: none. */
 const char *parameter(const char *name);
 double number(const char *name);
-/* Adds the parameters of the file in SCR_CONF_FILE, and says which have no counterpart. */
-void read_parameters(void);
+/* Adds the parameters of the file in SCR_CONF_FILE, and says which have no counterpart. Returns the reason for a
+ * failure in memory of malloc, or NULL. */
+char *read_parameters(void);
 
 const char *base_of(const char *path);
 /* The folder of a file, in memory of malloc. */

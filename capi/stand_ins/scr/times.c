@@ -29,7 +29,7 @@ static int is_due(void) {
   const double interval = number("SCR_CHECKPOINT_INTERVAL"), seconds = number("SCR_CHECKPOINT_SECONDS");
   const double overhead = number("SCR_CHECKPOINT_OVERHEAD");
   const double cost = scr.saved_count ? scr.cost / (double)scr.saved_count : 0;
-  if (interval >= 1 && scr.asked % (uint64_t)interval == 0) return 1;
+  if (interval >= 1 && interval < (double)INT64_MAX && scr.asked % (uint64_t)interval == 0) return 1;
   if (seconds > 0 && waited >= seconds) return 1;
   return overhead > 0 && (!scr.saved_count || cost / (waited + cost) * percent < overhead);
 }

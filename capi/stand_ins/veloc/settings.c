@@ -56,6 +56,16 @@ static void say_the_rest(void) {
   }
 }
 
+/* The reason why a setting that should be a number is none; NULL: there is none. */
+static char *find_wrong_number(void) {
+  static const char *const numbers[] = {"max_versions", "scratch_versions", "persistent_interval", "ec_interval"};
+  size_t i;
+  for (i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    if (!stand_in_is_number(setting(numbers[i])))
+      return stand_in_text("%s = %s is no number", numbers[i], setting(numbers[i]));
+  return NULL;
+}
+
 /* Makes the folder of a setting. A program may take a failure of VELOC_Restart_test for no version, and begin anew. */
 static char *make_base(const char *path) {
   int code = stand_in_make_folders(path);
@@ -74,6 +84,8 @@ int read_settings(const char *call, const char *path) {
   }
   mode = setting("mode");
   if (!mode || (strcmp(mode, "sync") && strcmp(mode, "async"))) return fail(call, "mode is neither sync nor async");
+  why = find_wrong_number();
+  if (why) return result(call, why);
   if (!setting("scratch")) return fail(call, "scratch is missing; name a directory of the node");
   veloc.scratch = stand_in_absolute(setting("scratch"));
   if (setting("persistent") && !is_off("persistent_interval"))
