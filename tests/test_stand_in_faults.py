@@ -203,6 +203,15 @@ def test_a_setting_that_is_no_number_is_an_error(scratch, monkeypatch, wrong):
     assert status == 0 and codes(output) == ["1", "99"] and f"SCR_CHECKPOINT_INTERVAL={wrong} {said}" in output, output
 
 
+def test_the_first_start_with_scr_current(scratch, monkeypatch):
+    """There is no checkpoint of this name yet. SCR goes on, too."""
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", SCR_CURRENT="a")
+    words = [build("scr_calls", "scr"), "init", "have", "save=a:1:1", "save=b:1:1", "final"]
+    for name, have in ("", "0"), ("a", "1"):
+        status, output = run(2, words, scratch, cwd=scratch)
+        assert status == 0 and codes(output) == ["0", have, "0", "0", "0"] and f"[{name}] have" in output, output
+
+
 @pytest.mark.parametrize(
     "scratch_path, persistent", [("node", "./per#sistent"), *rarely(("same", "same"), ("./same", "{here}/x/../same"))]
 )

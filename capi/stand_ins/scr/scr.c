@@ -100,7 +100,9 @@ int SCR_Init(void) {
   stand_in_remove_folder(scr.cache); /* a killed job may have left it */
   scr.is_open = 1;
   scr.saved = MPI_Wtime();
-  return parameter("SCR_CURRENT") ? SCR_Current(parameter("SCR_CURRENT")) : SCR_SUCCESS;
+  /* SCR goes on without it, too. */
+  if (parameter("SCR_CURRENT")) SCR_Current(parameter("SCR_CURRENT"));
+  return SCR_SUCCESS;
 }
 
 int SCR_Finalize(void) {
