@@ -314,15 +314,21 @@ def test_each_call_of_fti(scratch):
         "save=7:1": "-1",  # a checkpoint has begun
         "add=0": "0",
         "add=9": "-1",
+        "done": "-1",  # variables are missing: nothing is saved
+        "icp=6:1:1#2": "0",
+        "add=0#2": "0",
+        "add=1": "0",
+        "add=2": "0",
         "fill=3": "0",  # what was added is copied
-        "done": "0",
-        "add=0#2": "-1",
-        "icp=7:1:0": "0",  # not active
-        "add=0#3": "0",
         "done#2": "0",
+        "add=0#3": "-1",
+        "icp=7:1:0": "0",  # not active
+        "add=0#4": "0",
+        "done#3": "0",
         "var=0": "0",
         "show=0": "2",
-        "var=1": "-2",  # not in that checkpoint
+        "protect=4:9": "0",
+        "var=4": "-2",  # not in that checkpoint
         "recover#2": "-2",
         "protect=0:99": "0",
         "var=0#2": "-2",  # another size
@@ -339,11 +345,12 @@ def test_each_call_of_fti(scratch):
     assert status == 0, output
     assert [code for _, code in results(output)] == list(expected.values()), output
     assert output.count("FTI's head has no effect") == 1
-    calls = ["init", "status", "get=heat", "size=2", "protect=0:100", "protect=1:200", "type=2:24", "recover", "show=1",
-             "status", "final"]  # fmt: skip
+    calls = ["init", "status", "get=heat", "size=2", "protect=0:100", "protect=1:200", "type=2:24", "protect=4:9",
+             "recover", "show=1", "status", "final"]  # fmt: skip
     status, output = run(2, [program, file, *calls], scratch)
     assert status == 0, output
-    assert [code for _, code in results(output)] == ["0", "1", "1", "48", "0", "0", "0", "0", "3", "0", "0"], output
+    expected = ["0", "1", "1", "48", "0", "0", "0", "0", "0", "3", "0", "0"]
+    assert [code for _, code in results(output)] == expected, output
     status, output = run(3, [program, file, "init"], scratch)
     assert status == 0 and results(output) == [("init", "-2")] and "2 ranks saved the checkpoint" in output, output
 

@@ -144,10 +144,12 @@ int FTI_Snapshot(void) {
 int FTI_InitICP(int id, int level, bool activate) {
   const char *call = "FTI_InitICP";
   char *why;
+  size_t i;
   if (is_closed(call)) return FTI_NSCS;
   if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
   if (activate && !is_level(call, level)) return FTI_NSCS;
   fti.begun_of_subsets = level == FTI_L4_H5_SINGLE;
+  for (i = 0; i < fti.variables_count; i++) fti.variables[i].is_added = 0;
   why = activate ? begin(id, fti.begun_of_subsets) : NULL;
   fti.has_begun = !why;
   fti.is_active = activate;
@@ -156,13 +158,27 @@ int FTI_InitICP(int id, int level, bool activate) {
 
 int FTI_AddVarICP(int varID) {
   const char *call = "FTI_AddVarICP";
-  const fti_variable *one;
+  fti_variable *one;
+  char *why;
   if (is_closed(call)) return FTI_NSCS;
   if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
   if (!fti.is_active) return FTI_SCES;
   one = find_variable(varID);
   if (!one || !one->is_protected) return fail(call, "no variable has this id; call FTI_Protect first");
-  return result(call, add(one, fti.begun_of_subsets), FTI_NSCS);
+  why = add(one, fti.begun_of_subsets);
+  one->is_added = !why;
+  return result(call, why, FTI_NSCS);
+}
+
+/* A checkpoint without one of the variables could not be recovered from. */
+static char *find_missing(void) {
+  size_t i;
+  for (i = 0; i < fti.variables_count; i++) {
+    const fti_variable *one = &fti.variables[i];
+    if (one->is_protected && !one->is_added && (!fti.begun_of_subsets || one->dataset >= 0))
+      return stand_in_text("variable %d was not added; nothing is saved", one->id);
+  }
+  return NULL;
 }
 
 int FTI_FinalizeICP(void) {
@@ -170,7 +186,7 @@ int FTI_FinalizeICP(void) {
   if (is_closed(call)) return FTI_NSCS;
   if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
   fti.has_begun = 0;
-  return fti.is_active ? result(call, complete(NULL), FTI_NSCS) : FTI_SCES;
+  return fti.is_active ? result(call, complete(find_missing()), FTI_NSCS) : FTI_SCES;
 }
 
 /* Recovery */

@@ -24,7 +24,7 @@ typedef struct fti_variable {
   /* The subset that it is; -1: of no dataset. */
   int dataset;
   int64_t offset[FTI_DIMENSIONS_MAX], extent[FTI_DIMENSIONS_MAX];
-  int is_protected;
+  int is_protected, is_added; /* to the checkpoint of FTI_InitICP */
 } fti_variable;
 
 typedef struct fti_dataset {
