@@ -91,6 +91,7 @@ MORE_HOSTILE = {
     "empty": (b"", "is no subset"),
     "no dimensions": (subset(-1, 4), "is no subset"),
     "wide": (subset(2, 4, 24, 33, 0, 0, 24, 1 << 61, data=bytes(64)), "is too short"),
+    "overlap": (subset(2, 4, 24, 33, 0, 0, 24, 32, data=bytes(24 * 32 * 4)), "1 of its 33 elements were not saved"),
     "negative": (subset(2, 4, 24, 33, 0, -1, 24, 34, data=bytes(24 * 34 * 4)), "is no subset"),
     "other elements": (subset(2, 8, 24, 33, 0, 0, 24, 33, data=bytes(24 * 33 * 8)), "or of another type"),
 }
@@ -103,8 +104,9 @@ def test_a_hostile_subset_of_fti_is_refused(scratch, name):
     space.parent.mkdir()
     with mainstay.open(space) as session:
         session.note("kind", "subsets")
-        session.begin(len(stream) + 1)
-        session.write("dataset/0/0", 0, stream)
+        session.begin(2 * len(stream) + 2)
+        for name in "dataset/0/0", "dataset/0/1":
+            session.write(name, 0, stream)
         session.checkpoint()
     words = [build("fti_subsets", "fti"), configuration_of_fti(scratch), 33, "all"]
     status, output = run(1, words, scratch)
@@ -210,6 +212,13 @@ def test_the_first_start_with_scr_current(scratch, monkeypatch):
     for name, have in ("", "0"), ("a", "1"):
         status, output = run(2, words, scratch, cwd=scratch)
         assert status == 0 and codes(output) == ["0", have, "0", "0", "0"] and f"[{name}] have" in output, output
+
+
+def test_a_variable_of_fti_that_does_not_fit_its_subset_is_refused(scratch):
+    words = ["init", "dataset=4:8", "protect=5:1", "subset=5:4", "save=1:9", "protect=5:100", "save=2:9", "final"]
+    status, output = run(2, [build("fti_calls", "fti"), configuration_of_fti(scratch), *words], scratch)
+    assert status == 0 and codes(output) == ["0", "0", "0", "0", "1", "0", "-1", "0"], output
+    assert "variable 5 does not fit its subset" in output, output
 
 
 @pytest.mark.parametrize(

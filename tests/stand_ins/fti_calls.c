@@ -34,6 +34,10 @@ static int call(const char *word) {
   if (sscanf(word, "icp=%d:%d:%d", &id, &number, &other) == 3) return FTI_InitICP(id, number, other);
   if (sscanf(word, "add=%d", &id) == 1) return FTI_AddVarICP(id);
   if (!strcmp(word, "done")) return FTI_FinalizeICP();
+  if (sscanf(word, "dataset=%d:%d", &id, &number) == 2) {
+    one[0] = number;
+    return FTI_DefineGlobalDataset(id, 1, one, "x", NULL, FTI_CHAR);
+  }
   if (sscanf(word, "subset=%d:%d", &id, &number) == 2) return FTI_AddSubset(id, 1, zero, one, number);
   if (!strcmp(word, "send")) return FTI_SendFile("a", "b");
   if (!strcmp(word, "stage")) return FTI_GetStageDir(name, (int)sizeof name) + FTI_GetStageStatus(0);

@@ -22,7 +22,7 @@ typedef struct fti_variable {
   int dimensions;
   uint64_t shape[FTI_DIMENSIONS_MAX];
   /* The subset that it is; -1: of no dataset. */
-  int dataset;
+  int dataset, subset_rank;
   int64_t offset[FTI_DIMENSIONS_MAX], extent[FTI_DIMENSIONS_MAX];
   int is_protected, is_added; /* to the checkpoint of FTI_InitICP */
 } fti_variable;

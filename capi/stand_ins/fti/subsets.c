@@ -28,11 +28,24 @@ uint64_t bytes_of_subset(const fti_variable *one) {
   return header_numbers(of->rank) * sizeof(int64_t) + (uint64_t)one->count * one->type.bytes;
 }
 
+/* Whether the subset has as many elements as its variable: FTI_Protect and FTI_UpdateGlobalDataset change one of both.
+ */
+static char *compare_lengths(const fti_variable *one) {
+  const fti_dataset *of = find_dataset(one->dataset);
+  int64_t all = one->subset_rank == of->rank;
+  int i;
+  for (i = 0; i < one->subset_rank; i++) all *= one->extent[i];
+  return all == one->count ? NULL
+                           : stand_in_text("variable %d does not fit its subset; call FTI_UpdateSubset", one->id);
+}
+
 char *write_subset(const fti_variable *one) {
   const fti_dataset *of = find_dataset(one->dataset);
   const size_t rank = (size_t)of->rank, bytes = header_numbers(of->rank) * sizeof(int64_t);
   int64_t header[HEADER_MAX];
-  char *stream = stream_of(one->dataset, one->id), *why = NULL;
+  char *stream, *why = compare_lengths(one);
+  if (why) return why;
+  stream = stream_of(one->dataset, one->id);
   header[0] = of->rank;
   header[1] = (int64_t)one->type.bytes;
   memcpy(header + 2, of->lengths, rank * sizeof *header);
@@ -127,8 +140,8 @@ int FTI_RecoverDatasetDimension(int did) {
   return result(call, why, FTI_NSCS);
 }
 
-/* Copies the elements that a variable and a saved subset share, one row at a time. Adds their number to `*filled`. */
-static char *copy_shared(const fti_variable *to, const saved *from, int64_t *filled) {
+/* Copies the elements that a variable and a saved subset share, one row at a time, and marks them in `filled`. */
+static char *copy_shared(const fti_variable *to, const saved *from, char *filled) {
   const int rank = (int)from->header[0];
   const size_t element = to->type.bytes;
   const uint64_t data = header_numbers(rank) * sizeof(int64_t);
@@ -153,7 +166,7 @@ static char *copy_shared(const fti_variable *to, const saved *from, int64_t *fil
                             (char *)to->data + (size_t)here * element, row, &got) != MAINSTAY_OK)
       return message();
     if (got != row) return stand_in_text("%s of shard %u is too short", from->stream, from->shard);
-    *filled += end[rank - 1] - begin[rank - 1];
+    memset(filled + here, 1, row / element);
     for (i = rank - 2; i >= 0 && ++at[i] == end[i]; i--) at[i] = begin[i];
     if (i < 0) return NULL;
   }
@@ -162,16 +175,23 @@ static char *copy_shared(const fti_variable *to, const saved *from, int64_t *fil
 /* Fills a variable from the saved subsets. */
 static char *fill(const fti_variable *to) {
   fti_dataset *of = find_dataset(to->dataset);
-  int64_t filled = 0;
-  char *why = find_saved(of);
+  int64_t missing = 0, k;
+  char *why = compare_lengths(to), *filled; /* for each element; subsets may overlap */
   size_t i;
+  if (!why) why = find_saved(of);
+  if (why) return why;
+  filled = stand_in_memory(NULL, (size_t)to->count);
+  memset(filled, 0, (size_t)to->count);
   for (i = 0; i < of->saved_count && !why; i++) {
     if (of->saved[i].header[0] != of->rank || of->saved[i].header[1] != (int64_t)to->type.bytes)
-      return stand_in_text("dataset %d was saved with other dimensions, or of another type", of->id);
-    why = copy_shared(to, &of->saved[i], &filled);
+      why = stand_in_text("dataset %d was saved with other dimensions, or of another type", of->id);
+    else
+      why = copy_shared(to, &of->saved[i], filled);
   }
-  if (!why && filled < to->count)
-    why = stand_in_text("variable %d: %lld of its %lld elements were saved", to->id, (long long)filled,
+  for (k = 0; k < to->count; k++) missing += !filled[k];
+  free(filled);
+  if (!why && missing)
+    why = stand_in_text("variable %d: %lld of its %lld elements were not saved", to->id, (long long)missing,
                         (long long)to->count);
   return why;
 }

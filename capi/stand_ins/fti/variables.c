@@ -228,6 +228,7 @@ static int place(const char *call, int id, int rank, const FTIT_hsize_t *offset,
   if (all != one->count || one->type.bytes != of->type.bytes)
     return fail(call, "the variable has another number of elements, or another type");
   one->dataset = did;
+  one->subset_rank = rank;
   memcpy(one->offset, offset, (size_t)rank * sizeof *offset);
   memcpy(one->extent, count, (size_t)rank * sizeof *count);
   return FTI_SCES;
