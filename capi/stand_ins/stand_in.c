@@ -215,11 +215,14 @@ int stand_in_on_any(MPI_Comm comm, int is) {
   return is;
 }
 
+uint64_t stand_in_hash(const char *text) {
+  uint64_t hash = 14695981039346656037u; /* FNV-1a */
+  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+  return hash;
+}
+
 char *stand_in_on_node(const char *base, const char *space) {
-  unsigned long hash = 5381;
-  size_t i;
-  for (i = 0; space[i]; i++) hash = hash * 33 + (unsigned char)space[i];
-  return stand_in_text("%s/mainstay-%u-%lx", base, (unsigned)geteuid(), hash);
+  return stand_in_text("%s/mainstay-%u-%016llx", base, (unsigned)geteuid(), (unsigned long long)stand_in_hash(space));
 }
 
 /* Makes the folder on the node. Its name can be guessed, and `base` may be open to all users. */

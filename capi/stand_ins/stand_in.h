@@ -46,7 +46,11 @@ void stand_in_remove_folder(const char *path);
 /* Whether `value` says yes: true, yes, on or a number other than 0. */
 int stand_in_is_true(const char *value);
 
+/* Whether `value` is a number and nothing else. A missing one, NULL, is good. */
 int stand_in_is_number(const char *value);
+/* A number that texts seldom share. */
+uint64_t stand_in_hash(const char *text);
+
 /* Whether `is` holds on any rank; MPI_COMM_NULL: on this process. Collective. */
 int stand_in_on_any(MPI_Comm comm, int is);
 

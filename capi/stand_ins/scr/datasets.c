@@ -72,12 +72,8 @@ static int is_shared(void) {
   int *counts = stand_in_memory(NULL, 2 * (size_t)scr.ranks * sizeof *counts), *begins = counts + scr.ranks, rank;
   int mine = (int)scr.routes_count, all = 0, is = 0;
   uint64_t *hashes, *own = stand_in_memory(NULL, scr.routes_count * sizeof *own);
-  size_t i, k;
-  for (i = 0; i < scr.routes_count; i++) {
-    own[i] = 14695981039346656037u; /* FNV-1a */
-    for (k = 0; scr.routes[i].original[k]; k++)
-      own[i] = (own[i] ^ (unsigned char)scr.routes[i].original[k]) * 1099511628211u;
-  }
+  size_t i;
+  for (i = 0; i < scr.routes_count; i++) own[i] = stand_in_hash(scr.routes[i].original);
   MPI_Allgather(&mine, 1, MPI_INT, counts, 1, MPI_INT, scr.comm);
   for (rank = 0; rank < scr.ranks; rank++) {
     begins[rank] = all;
