@@ -48,7 +48,8 @@ def test_damaged_versions_of_veloc_are_passed_over(scratch):
     calls = ["init", "protect=0:100000", "test=x:0", "test=x:1", "restart=x:2", "show=0", "restart=x:3", "final"]
     status, output = run(2, [program, file, *calls], scratch)
     assert status == 0 and codes(output) == ["0", "0", "2", "1", "0", "2", "-1", "0"], output
-    assert "version 3 of x cannot be read" in output, output
+    # One line for a try, and not for each rank.
+    assert output.count("version 3 of x cannot be read") == 2, output
 
 
 @pytest.mark.campaign

@@ -27,7 +27,8 @@ static int go_back(checkpoint *one, int version, int exact) {
     if (one->has_saved && !exact) return found;
     if (one->restored == found) return found;
     if (mainstay_choose(one->session, listed.revision, NULL) == MAINSTAY_OK) return one->restored = found;
-    stand_in_say("version %d of %s cannot be read: %s", found, one->name, mainstay_error_message());
+    if (veloc.rank == 0)
+      stand_in_say("version %d of %s cannot be read: %s", found, one->name, mainstay_error_message());
   }
   return -1;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
 const char *setting(const char *name) {
@@ -51,7 +52,7 @@ static void say_the_rest(void) {
   for (i = 0; i < veloc.settings.count; i++) {
     const char *name = veloc.settings.all[i].name, *instead = "it is not a setting of VeloC that Mainstay knows";
     for (k = 0; k < sizeof known / sizeof known[0]; k++)
-      if (!strcmp(name, known[k].name)) instead = known[k].instead;
+      if (!strcasecmp(name, known[k].name)) instead = known[k].instead;
     if (instead && !is_off(name)) stand_in_say("VeloC's %s has no effect: %s", name, instead);
   }
 }
