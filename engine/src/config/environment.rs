@@ -17,8 +17,8 @@ const FILE_NAME: &str = "mainstay.toml";
 const PREFIX: &str = "MAINSTAY_";
 /// Variables that are not settings, but are read too.
 const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_DOMAIN_FILE"];
-/// Prefixes of the variables that `mainstay run`, and our tests, pass to their own processes.
-const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_TEST_"];
+/// Prefixes of the variables that `mainstay run`, `mainstay files`, and our tests, pass to their own processes.
+const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_FILES_", "MAINSTAY_TEST_"];
 
 /// A variable that is named like a setting, and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]

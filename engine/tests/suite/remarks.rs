@@ -277,7 +277,9 @@ fn variables_that_are_no_settings_are_told_once() {
     assert!(one.len() == 1 && one[0].starts_with("mainstay: MAINSTAY_ROOT is no setting"), "{one:?}");
     let odd = told(&[rule, ("MAINSTAY_ROOT", "/opt"), ("MAINSTAY_\u{1b}[31m", "x"), ("MAINSTAY_NODE", "a")]);
     assert!(odd.len() == 1 && odd[0].contains("MAINSTAY_\\u{1b}[31m, MAINSTAY_ROOT are no settings"), "{odd:?}");
-    assert_eq!(told(&[rule, ("MAINSTAY_NODE", "a"), ("MAINSTAY_RUN_REPORT", "/dev/null")]), [""; 0]);
+    let ours =
+        [rule, ("MAINSTAY_NODE", "a"), ("MAINSTAY_RUN_REPORT", "/dev/null"), ("MAINSTAY_FILES_STAGE", "/dev/shm")];
+    assert_eq!(told(&ours), [""; 0]);
 }
 
 /// Saves in memory, and opens the space again with the settings of the variables.

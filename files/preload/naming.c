@@ -1,0 +1,120 @@
+/* rename, link and unlink. Licence: MIT OR Apache-2.0.
+ *
+ * The helper does them in order with the publication of the files. A name that does not match goes to the helper as
+ * well if the other name of the call matches. So does the name of a folder that is renamed: files in it may be on their
+ * way. Symbolic links and devices are the kernel's. */
+#include "preload.h"
+
+static bool is_regular_or_absent(const struct file *file) { return !file->exists || S_ISREG(file->mode); }
+
+/* The helper's answer as the result of the call. *PASS is set if the call shall go to the kernel. */
+static int result_of(struct request *request, bool *pass) {
+  struct answer answer;
+  request_send(request, &answer);
+  if (answer.verb == ERROR) return errno = answer.error, -1;
+  *pass = answer.verb != OK;
+  return 0;
+}
+
+static SLOW int rename_matching(int old_dirfd, const char *old, int new_dirfd, const char *new, unsigned flags,
+                                bool *pass) {
+  struct file from, to;
+  struct request request;
+  char flags_text[24];
+  *pass = !find_file(&from, old_dirfd, old, false) || !find_file(&to, new_dirfd, new, false);
+  bool is_folder = !*pass && S_ISDIR(from.mode);
+  if (!*pass && !is_folder)
+    *pass = !(from.wanted || to.wanted) || !is_regular_or_absent(&from) || S_ISDIR(to.mode) ||
+            ((flags & RENAME_EXCHANGE) && !is_regular_or_absent(&to));
+  if (*pass) return 0;
+  request_begin(&request, is_folder ? "rename-folder" : "rename");
+  request_add_file(&request, &from);
+  request_add_file(&request, &to);
+  request_add(&request, text_number(flags_text, flags));
+  request_add(&request, settings.options);
+  return result_of(&request, pass);
+}
+
+static bool is_folder_at(int dirfd, const char *path) {
+  struct stat status;
+  int saved = errno;
+  bool is_folder = path && !raw_stat(dirfd, path, &status, AT_SYMLINK_NOFOLLOW) && S_ISDIR(status.st_mode);
+  errno = saved;
+  return is_folder;
+}
+
+static bool may_match_either(const char *old, const char *new) { return may_match(old) || may_match(new); }
+
+static bool may_rename(int dirfd, const char *old, const char *new) {
+  return may_match_either(old, new) || (is_on() && is_folder_at(dirfd, old));
+}
+
+EXPORT int rename(const char *old, const char *new) {
+  bool pass = true;
+  int result = may_rename(AT_FDCWD, old, new) ? rename_matching(AT_FDCWD, old, AT_FDCWD, new, 0, &pass) : 0;
+  return pass ? NEXT(rename)(old, new) : result;
+}
+
+EXPORT int renameat(int old_dirfd, const char *old, int new_dirfd, const char *new) {
+  bool pass = true;
+  int result = may_rename(old_dirfd, old, new) ? rename_matching(old_dirfd, old, new_dirfd, new, 0, &pass) : 0;
+  return pass ? NEXT(renameat)(old_dirfd, old, new_dirfd, new) : result;
+}
+
+EXPORT int renameat2(int old_dirfd, const char *old, int new_dirfd, const char *new, unsigned flags) {
+  bool pass = true;
+  int result = may_rename(old_dirfd, old, new) ? rename_matching(old_dirfd, old, new_dirfd, new, flags, &pass) : 0;
+  return pass ? NEXT(renameat2)(old_dirfd, old, new_dirfd, new, flags) : result;
+}
+
+static SLOW int link_matching(int old_dirfd, const char *old, int new_dirfd, const char *new, bool follow, bool *pass) {
+  struct file from, to;
+  struct request request;
+  *pass = !find_file(&from, old_dirfd, old, follow) || !find_file(&to, new_dirfd, new, false) ||
+          !(from.wanted || to.wanted) || !is_regular_or_absent(&from);
+  if (*pass) return 0;
+  request_begin(&request, "link");
+  request_add_file(&request, &from);
+  request_add_file(&request, &to);
+  return result_of(&request, pass);
+}
+
+EXPORT int link(const char *old, const char *new) {
+  bool pass = true;
+  int result = may_match_either(old, new) ? link_matching(AT_FDCWD, old, AT_FDCWD, new, false, &pass) : 0;
+  return pass ? NEXT(link)(old, new) : result;
+}
+
+EXPORT int linkat(int old_dirfd, const char *old, int new_dirfd, const char *new, int flags) {
+  bool pass = true, follow = flags & AT_SYMLINK_FOLLOW;
+  int result = may_match_either(old, new) ? link_matching(old_dirfd, old, new_dirfd, new, follow, &pass) : 0;
+  return pass ? NEXT(linkat)(old_dirfd, old, new_dirfd, new, flags) : result;
+}
+
+static SLOW int unlink_matching(int dirfd, const char *path, bool *pass) {
+  struct file file;
+  struct request request;
+  *pass = !find_wanted(&file, dirfd, path, false);
+  if (*pass) return 0;
+  request_begin(&request, "unlink");
+  request_add_file(&request, &file);
+  return result_of(&request, pass);
+}
+
+EXPORT int unlink(const char *path) {
+  bool pass = true;
+  int result = may_match(path) ? unlink_matching(AT_FDCWD, path, &pass) : 0;
+  return pass ? NEXT(unlink)(path) : result;
+}
+
+EXPORT int unlinkat(int dirfd, const char *path, int flags) {
+  bool pass = true;
+  int result = !(flags & AT_REMOVEDIR) && may_match(path) ? unlink_matching(dirfd, path, &pass) : 0;
+  return pass ? NEXT(unlinkat)(dirfd, path, flags) : result;
+}
+
+EXPORT int remove(const char *path) {
+  bool pass = true;
+  int result = may_match(path) ? unlink_matching(AT_FDCWD, path, &pass) : 0;
+  return pass ? NEXT(remove)(path) : result;
+}

@@ -1,0 +1,142 @@
+/* Start, fork, exec and exit of the process. Licence: MIT OR Apache-2.0.
+ *
+ * The helper must know each process that can still write a file, and must hear from each that it ended in order. The
+ * kernel is the table that outlives exec: a link in /proc/self/fd to a staged file names its ID. */
+#include "preload.h"
+
+#include <dirent.h>
+#include <pthread.h>
+
+struct dirent_raw {
+  uint64_t inode;
+  int64_t offset;
+  unsigned short size;
+  unsigned char type;
+  char name[];
+};
+
+/* A staged file is STAGE/files/ID, or FOLDER/.mainstay/writing/ID if the stage has no room for it. */
+static bool is_staged_path(const char *path, uint64_t *id) {
+  static const char writing[] = "/.mainstay/writing";
+  const char *slash = strrchr(path, '/');
+  if (!slash || !text_read_id(slash + 1, id)) return false;
+  size_t length = (size_t)(slash - path), stage = strlen(settings.stage_real), tail = sizeof writing - 1;
+  if (length == stage + 6 && !strncmp(path, settings.stage_real, stage) && !strncmp(path + stage, "/files", 6))
+    return true;
+  return length >= tail && !strncmp(slash - tail, writing, tail);
+}
+
+static void enter_inherited(int folder, const char *name) {
+  char path[PATH_MAX];
+  uint64_t id;
+  int fd = atoi(name);
+  if (*name == '.' || raw_readlink(folder, name, path, sizeof path) <= 0 || !is_staged_path(path, &id)) return;
+  int flags = raw_fcntl(fd, F_GETFL, 0);
+  if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_RDONLY) return;
+  if (fd < DESCRIPTORS && kind_of(fd) == KIND_NONE) table_set(fd, KIND_STAGED, id);
+}
+
+static void enter_all_inherited(void) {
+  char list[4096] __attribute__((aligned(8)));
+  int folder = raw_open(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  long length;
+  while ((length = syscall(SYS_getdents64, folder, list, sizeof list)) > 0)
+    for (long at = 0; at < length; at += ((struct dirent_raw *)(list + at))->size)
+      enter_inherited(folder, ((struct dirent_raw *)(list + at))->name);
+  raw_close(folder);
+}
+
+static void before_fork(void) { base_change_all(false); }
+
+/* The child has all descriptors of its parent. */
+static void after_fork(void) {
+  int saved = errno;
+  set_owner();
+  base_forked();
+  tell_all("hold");
+  errno = saved;
+}
+
+static void leave(int status) {
+  if ((status & 0377) || !is_on() || !is_owner() || !table_has_staged()) return;
+  tell_left();
+}
+
+/* The last handler to run, as it is the first that was entered: libraries have closed their files by then. */
+static void at_exit(int status, void *unused) {
+  (void)unused;
+  if ((status & 0377) || !is_owner() || !table_has_staged()) return;
+  table_flush();
+  leave(status);
+}
+
+__attribute__((constructor)) static void begin(void) {
+  struct stat status;
+  int saved = errno;
+  next_all();
+  if (is_on() && !raw_stat(AT_FDCWD, settings.stage, &status, 0)) {
+    enter_all_inherited();
+    tell_all("holding");
+  }
+  if (is_on()) {
+    pthread_atfork(before_fork, NULL, after_fork);
+    on_exit(at_exit, NULL);
+  }
+  errno = saved;
+}
+
+EXPORT void _exit(int status) {
+  leave(status);
+  NEXT(_exit)(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+EXPORT void _Exit(int status) {
+  leave(status);
+  NEXT(_Exit)(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+/* The program after exec writes through its descriptors without a base in between. */
+EXPORT int execve(const char *path, char *const words[], char *const variables[]) {
+  base_change_all(true);
+  return NEXT(execve)(path, words, variables);
+}
+
+EXPORT int execv(const char *path, char *const words[]) {
+  base_change_all(true);
+  return NEXT(execv)(path, words);
+}
+
+EXPORT int execvp(const char *name, char *const words[]) {
+  base_change_all(true);
+  return NEXT(execvp)(name, words);
+}
+
+EXPORT int execvpe(const char *name, char *const words[], char *const variables[]) {
+  base_change_all(true);
+  return NEXT(execvpe)(name, words, variables);
+}
+
+EXPORT int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const words[], char *const variables[]) {
+  base_change_all(true);
+  return NEXT(posix_spawn)(child, path, actions, attributes, words, variables);
+}
+
+EXPORT int posix_spawnp(pid_t *child, const char *name, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const words[], char *const variables[]) {
+  base_change_all(true);
+  return NEXT(posix_spawnp)(child, name, actions, attributes, words, variables);
+}
+
+EXPORT int system(const char *command) {
+  base_change_all(true);
+  return NEXT(system)(command);
+}
+
+EXPORT FILE *popen(const char *command, const char *type) {
+  base_change_all(true);
+  return NEXT(popen)(command, type);
+}

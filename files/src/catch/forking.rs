@@ -1,0 +1,85 @@
+//! New processes, and their ends in order.
+//!
+//! A child has the descriptors of its parent. So the helper must know it before the supervisor answers any other call:
+//! the parent may close its descriptors at once, and the child may be killed with its own open.
+
+use super::{
+    caller::Caller,
+    listener::Notice,
+    supervisor::{Reply, Supervisor},
+};
+use crate::{helper::staged_held_by, stage::Id};
+use std::{
+    collections::HashSet,
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+/// A process of many gigabytes takes long to copy its tables.
+const CHILD_LIMIT: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_micros(50);
+
+impl Supervisor<'_> {
+    pub(super) fn fork(&mut self, notice: &Notice, caller: &Caller, is_thread_at: Option<u64>) -> Reply {
+        let flags = is_thread_at.and_then(|at| caller.numbers::<1>(at)).map_or(0, |[flags]| flags);
+        if flags & i64::from(libc::CLONE_THREAD) != 0 || !self.asker.has_holders() {
+            return Reply::Pass;
+        }
+        let process = caller.process();
+        let held = match self.asker.is_holder(process) {
+            true => staged_held_by(self.wanted.stage.path(), process),
+            false => Vec::new(),
+        };
+        if held.is_empty() {
+            return Reply::Pass;
+        }
+        // The supervisor holds the files itself, until the child is known.
+        held.iter().for_each(|id| self.asker.hold(*id));
+        let before = children(caller.task);
+        self.listener.pass(notice);
+        match wait_for_child(notice, &before) {
+            Some(child) => {
+                held.iter().for_each(|id| self.asker.given(*id, child));
+            }
+            // It could not be started, or was killed at once. Nobody can tell which.
+            None => held.iter().for_each(|id: &Id| self.asker.lost(*id)),
+        }
+        Reply::Sent
+    }
+
+    /// The process ends in order. It still waits here, so the helper sees which of its files are closed.
+    pub(super) fn exit(&mut self, caller: &Caller, status: i32, of_thread: bool) -> Reply {
+        let process = caller.process();
+        if self.asker.is_holder(process) && (!of_thread || caller.is_alone()) {
+            self.asker.leaves(process, status & 0xff);
+        }
+        Reply::Pass
+    }
+}
+
+/// The children that the thread has started.
+fn children(task: i32) -> HashSet<i32> {
+    let text = fs::read_to_string(format!("/proc/{task}/task/{task}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+fn wait_for_child(notice: &Notice, before: &HashSet<i32>) -> Option<i32> {
+    let until = Instant::now() + CHILD_LIMIT;
+    loop {
+        let has_returned = has_returned(notice);
+        if let Some(child) = children(notice.task).into_iter().find(|child| !before.contains(child)) {
+            return Some(child);
+        }
+        if has_returned || Instant::now() > until {
+            return None;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whether the thread is in another call by now, or gone. A thread that runs may be in its call still.
+fn has_returned(notice: &Notice) -> bool {
+    let Ok(text) = fs::read_to_string(format!("/proc/{}/syscall", notice.task)) else { return true };
+    let number = text.split_whitespace().next().and_then(|number| number.parse::<i64>().ok());
+    number.is_some_and(|number| number != notice.number)
+}

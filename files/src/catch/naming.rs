@@ -1,0 +1,57 @@
+//! rename, link and unlink. The helper does them, in order with the publication of the files.
+
+use super::{
+    caller::Caller,
+    calls::Spot,
+    resolve::Found,
+    supervisor::{Reply, Supervisor},
+};
+use crate::helper::Answer;
+use rustix::fs::FileType;
+
+impl Supervisor<'_> {
+    pub(super) fn rename(&self, caller: &Caller, from: Spot, to: Spot, flags: u32) -> Reply {
+        let Some((from, to)) = self.find_both(caller, from, to, false) else { return Reply::Pass };
+        let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+        if !from.is_regular_or_absent()
+            || to.kind == Some(FileType::Directory)
+            || (exchanges && !to.is_regular_or_absent())
+        {
+            return Reply::Pass;
+        }
+        result(&self.asker.rename(&from, &to, flags))
+    }
+
+    pub(super) fn link(&self, caller: &Caller, from: Spot, to: Spot, follows: bool) -> Reply {
+        match self.find_both(caller, from, to, follows) {
+            Some((from, to)) if from.is_regular_or_absent() => result(&self.asker.link(&from, &to)),
+            _ => Reply::Pass,
+        }
+    }
+
+    pub(super) fn unlink(&self, caller: &Caller, spot: Spot) -> Reply {
+        match self.find_wanted(caller, spot, false) {
+            Some(found) => result(&self.asker.about("unlink", &found)),
+            None => Reply::Pass,
+        }
+    }
+
+    /// Both files of a call, if one of them matches.
+    fn find_both(&self, caller: &Caller, from: Spot, to: Spot, follows: bool) -> Option<(Found, Found)> {
+        let (from_path, to_path) = (caller.path(from.path)?, caller.path(to.path)?);
+        if !self.patterns.is_candidate(&from_path) && !self.patterns.is_candidate(&to_path) {
+            return None;
+        }
+        let from = self.find(caller, from, &from_path, follows)?;
+        let to = self.find(caller, to, &to_path, false)?;
+        (from.is_wanted || to.is_wanted).then_some((from, to))
+    }
+}
+
+fn result(answer: &Answer) -> Reply {
+    match answer {
+        Answer::Ok => Reply::Done(Ok(0)),
+        Answer::Error(number, _) => Reply::Done(Err(*number)),
+        _ => Reply::Pass,
+    }
+}

@@ -1,0 +1,136 @@
+//! Copies a staged file to its target past the page cache, by several threads, and hashes its blocks on the way.
+
+use mainstay_format::{BLOCK, HASH_BYTES, hash};
+use rustix::fs::OFlags;
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    num::NonZero,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+/// Bytes that a thread moves at a time.
+pub const PIECE: usize = 4 << 20;
+/// More threads gain nothing on one disk, and take processors from the program.
+const THREADS_MAX: usize = 4;
+
+/// Number of blocks in `bytes` bytes. The last may be shorter.
+pub fn blocks(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK as u64)
+}
+
+/// The hashes of all blocks of `file`.
+pub fn hash_all(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+    walk(bytes, |at, piece| file.read_exact_at(piece, at))
+}
+
+/// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. `to` has its room.
+pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let cached = OpenOptions::new().write(true).open(to)?;
+    // Not every file system can go past its page cache.
+    let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(to).ok();
+    let hashes = walk(bytes, |at, piece| {
+        from.read_exact_at(piece, at)?;
+        let is_aligned = piece.len().is_multiple_of(BLOCK);
+        match direct.as_ref().filter(|_| is_aligned).map(|direct| direct.write_all_at(piece, at)) {
+            Some(Err(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+            Some(Ok(())) => Ok(()),
+            // The last bytes of the file, or a file system with other rules.
+            _ => cached.write_all_at(piece, at),
+        }
+    })?;
+    cached.set_len(bytes)?;
+    // The descriptor that wrote last is synced; both are one file to the kernel.
+    cached.sync_all()?;
+    Ok(hashes)
+}
+
+/// Copies `from` to `to` within memory.
+pub fn fill(from: &File, to: &File) -> io::Result<()> {
+    let bytes = from.metadata()?.len();
+    walk(bytes, |at, piece| {
+        from.read_exact_at(piece, at)?;
+        to.write_all_at(piece, at)
+    })
+    .map(drop)
+}
+
+/// Has threads call `fill` for each piece of a file, and hashes the bytes.
+fn walk(bytes: u64, fill: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync) -> io::Result<Vec<u8>> {
+    let next = AtomicU64::new(0);
+    let pieces = bytes.div_ceil(PIECE as u64);
+    let work = || -> io::Result<Vec<(u64, Vec<u8>)>> {
+        let mut buffer = Aligned::new();
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= pieces {
+                return Ok(done);
+            }
+            let from = at * PIECE as u64;
+            let piece = buffer.first((bytes - from).min(PIECE as u64) as usize);
+            fill(from, piece)?;
+            done.push((at, piece.chunks(BLOCK).flat_map(hash).collect()));
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(THREADS_MAX).min(pieces as usize).max(1);
+    let mut parts = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut parts = work();
+        for other in others {
+            let other = other.join().unwrap_or_else(|_| Err(io::Error::other("a thread that copies has ended")));
+            parts = parts.and_then(|mut parts| {
+                parts.extend(other?);
+                Ok(parts)
+            });
+        }
+        parts
+    })?;
+    parts.sort_unstable_by_key(|(at, _)| *at);
+    let hashes: Vec<u8> = parts.into_iter().flat_map(|(_, hashes)| hashes).collect();
+    debug_assert_eq!(hashes.len() as u64, blocks(bytes) * HASH_BYTES as u64);
+    Ok(hashes)
+}
+
+/// A buffer that begins at a multiple of a block, as direct writes ask for.
+struct Aligned {
+    bytes: Vec<u8>,
+    begin: usize,
+}
+
+impl Aligned {
+    fn new() -> Aligned {
+        let bytes = vec![0; PIECE + BLOCK];
+        let begin = bytes.as_ptr().align_offset(BLOCK);
+        Aligned { bytes, begin }
+    }
+
+    fn first(&mut self, length: usize) -> &mut [u8] {
+        &mut self.bytes[self.begin..self.begin + length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_copy_has_the_same_bytes_and_hashes_whatever_its_length() {
+        let (memory, disk) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (memory.path().join("from"), disk.path().join("to"));
+        for bytes in [0, 1, BLOCK - 1, BLOCK, 3 * PIECE, 3 * PIECE + BLOCK + 5] {
+            let content: Vec<u8> = (0..bytes).map(|at| ((at * 2_654_435_761) >> 7) as u8).collect();
+            fs::write(&from, &content).unwrap();
+            fs::write(&to, b"longer than nothing").unwrap();
+            let hashes = carry(&File::open(&from).unwrap(), &to, bytes as u64).unwrap();
+            assert!(fs::read(&to).unwrap() == content, "{bytes}");
+            let expected: Vec<u8> = content.chunks(BLOCK).flat_map(hash).collect();
+            assert!(hashes == expected, "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The identity of a file: its folder by device and inode, and the name in it. Folders have several spellings.
+
+use rustix::process::geteuid;
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+/// The folder in a folder for everything that Mainstay keeps there.
+pub const BESIDE: &str = ".mainstay";
+
+/// Opens a file beside the protected ones. A pipe that somebody has put there does not block.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Fails if another user could have put something into Mainstay's folder in `folder`: a link, or files that pass for
+/// generations. A missing folder is good.
+pub fn check_beside(folder: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(folder.join(BESIDE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let trusted = [geteuid().as_raw(), fs::metadata(folder)?.uid(), 0];
+    let is_open_to_all = found.mode() & 0o002 != 0;
+    match found.is_dir() && trusted.contains(&found.uid()) && !is_open_to_all {
+        true => Ok(()),
+        false => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user can change .mainstay in its folder"))
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    device: u64,
+    inode: u64,
+    name: OsString,
+}
+
+impl Key {
+    pub fn in_same_folder(&self, other: &Key) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// A file that a program names.
+#[derive(Debug, Clone)]
+pub struct Named {
+    pub folder: PathBuf,
+    pub key: Key,
+}
+
+impl Named {
+    /// Of the four fields of a message: folder, device, inode, name.
+    pub fn from_fields(fields: &[&[u8]; 4]) -> Option<Named> {
+        let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
+        let (folder, name) = (Path::new(OsStr::from_bytes(fields[0])), OsStr::from_bytes(fields[3]));
+        let is_plain = !fields[3].is_empty() && fields[3].iter().all(|byte| !matches!(byte, b'/' | b'\n' | 0));
+        if !folder.is_absolute() || !is_plain || name == "." || name == ".." {
+            return None;
+        }
+        let key = Key { device: number(fields[1])?, inode: number(fields[2])?, name: name.to_owned() };
+        Some(Named { folder: folder.to_owned(), key })
+    }
+
+    /// The file `name` in `folder`.
+    pub fn in_folder(folder: &Path, name: &OsStr) -> io::Result<Named> {
+        let found = fs::metadata(folder)?;
+        let key = Key { device: found.dev(), inode: found.ino(), name: name.to_owned() };
+        Ok(Named { folder: folder.to_owned(), key })
+    }
+
+    /// Fails if the folder is another one by now, for example in another mount namespace.
+    pub fn check_folder(&self) -> io::Result<()> {
+        let found = fs::metadata(&self.folder)?;
+        match (found.dev(), found.ino()) == (self.key.device, self.key.inode) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, "the folder of that path is another one")),
+        }
+    }
+
+    pub fn name(&self) -> &OsStr {
+        &self.key.name
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(&self.key.name)
+    }
+
+    /// The same name in the same folder, as the four fields.
+    pub fn fields(&self) -> [Vec<u8>; 4] {
+        let (device, inode) = (self.key.device.to_string(), self.key.inode.to_string());
+        [self.folder.as_os_str().as_bytes().to_vec(), device.into(), inode.into(), self.key.name.as_bytes().to_vec()]
+    }
+}

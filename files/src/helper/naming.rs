@@ -1,0 +1,168 @@
+//! Calls that change names: in order with the publication of the files that they name.
+
+use super::{
+    opening::os,
+    request::Answer,
+    state::{Helper, State},
+};
+use crate::{
+    file::{BESIDE, Named},
+    kept,
+    stage::Id,
+    writing::{drop_writing, writing_path},
+};
+use rustix::{
+    fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with},
+    io::Errno,
+};
+use std::{fs, io, path::Path};
+
+impl Helper {
+    /// Before a call that changes the file of a name: where the file is, once nothing is on its way to the name.
+    pub(super) fn settle(&mut self, named: &Named, appends: bool) -> Option<Answer> {
+        if self.is_busy(&named.key) || self.comes_from_elsewhere(named) {
+            return None;
+        }
+        if let Some(id) = self.newest(&named.key) {
+            return Some(self.at(id));
+        }
+        if appends {
+            let _ = kept::release(&named.folder, named.name());
+        }
+        Some(Answer::Published)
+    }
+
+    pub(super) fn rename(&mut self, from: &Named, to: &Named, flags: u32) -> Option<Answer> {
+        if [from, to].iter().any(|one| self.is_busy(&one.key) || self.comes_from_elsewhere(one)) {
+            return None;
+        }
+        if from.key == to.key {
+            return Some(Answer::Ok);
+        }
+        let flags = RenameFlags::from_bits_retain(flags);
+        let open = self.newest(&from.key);
+        let is_published = fs::symlink_metadata(from.path()).is_ok();
+        if flags.contains(RenameFlags::NOREPLACE) && self.newest(&to.key).is_some() {
+            return Some(os(Errno::EXIST));
+        }
+        if is_published {
+            let renamed = kept::rename((&from.folder, from.name()), (&to.folder, to.name()), flags);
+            if let Err(error) = renamed {
+                return Some(failed(&error));
+            }
+        } else if open.is_none() {
+            return Some(os(Errno::NOENT));
+        }
+        // The name before belonged to files that the new one replaces.
+        for id in self.ids(to) {
+            self.drop_staged(id);
+        }
+        for id in self.ids(from) {
+            self.move_staged(id, to);
+        }
+        Some(Answer::Ok)
+    }
+
+    /// Renames a folder once no file in it or below is on its way. Files that are being written go along.
+    pub(super) fn rename_folder(&mut self, from: &Named, to: &Named, flags: u32) -> Option<Answer> {
+        let (old, new) = (from.path(), to.path());
+        let below: Vec<Id> = self
+            .staged
+            .iter()
+            .filter(|(_, one)| one.record.named.folder.starts_with(&old))
+            .map(|(id, _)| *id)
+            .collect();
+        let is_busy = |id: &Id| {
+            let staged = &self.staged[id];
+            matches!(staged.state, State::Filling) || self.is_busy(&staged.record.named.key)
+        };
+        if below.iter().any(is_busy) {
+            return None;
+        }
+        if let Err(error) = renameat_with(CWD, &old, CWD, &new, RenameFlags::from_bits_retain(flags)) {
+            return Some(os(error));
+        }
+        for id in below {
+            let Some(staged) = self.staged.get_mut(&id) else { continue };
+            let moved = |path: &Path| path.strip_prefix(&old).map_or_else(|_| path.to_owned(), |rest| new.join(rest));
+            staged.record.named.folder = moved(&staged.record.named.folder);
+            staged.path = moved(&staged.path);
+            let _ = self.stage.write_record(id, &staged.record);
+        }
+        Some(Answer::Ok)
+    }
+
+    /// A file that is being written gets another name.
+    fn move_staged(&mut self, id: Id, to: &Named) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        let from = std::mem::replace(&mut staged.record.named, to.clone());
+        if staged.record.is_through && from.folder != to.folder {
+            let moved = writing_path(&to.folder, id);
+            let is_moved = kept::beside(&to.folder, "writing").and_then(|_| fs::rename(&staged.path, &moved)).is_ok();
+            if is_moved {
+                staged.path = moved;
+            }
+        }
+        let _ = self.stage.write_record(id, &staged.record);
+        if let Some(ids) = self.names.get_mut(&from.key) {
+            ids.retain(|one| *one != id);
+            if ids.is_empty() {
+                self.names.remove(&from.key);
+            }
+        }
+        let ids = self.names.entry(to.key.clone()).or_default();
+        ids.push(id);
+        ids.sort_unstable();
+    }
+
+    pub(super) fn link(&mut self, from: &Named, to: &Named) -> Option<Answer> {
+        if [from, to].iter().any(|one| self.is_busy(&one.key) || self.comes_from_elsewhere(one)) {
+            return None;
+        }
+        if self.newest(&to.key).is_some() {
+            return Some(os(Errno::EXIST));
+        }
+        // A file that is being written has no name that could be linked.
+        if self.newest(&from.key).is_some_and(|id| self.staged[&id].state == State::Open) {
+            return Some(os(Errno::BUSY));
+        }
+        Some(match linkat(CWD, from.path(), CWD, to.path(), AtFlags::empty()) {
+            Ok(()) => Answer::Ok,
+            Err(error) => os(error),
+        })
+    }
+
+    /// Removes a file with its generations. Processes that have it open go on with a file without a name.
+    pub(super) fn unlink(&mut self, named: &Named) -> Option<Answer> {
+        if self.is_busy(&named.key) || self.comes_from_elsewhere(named) {
+            return None;
+        }
+        let staged = self.ids(named);
+        let removed = fs::remove_file(named.path());
+        if let Err(error) = &removed
+            && (staged.is_empty() || error.kind() != io::ErrorKind::NotFound)
+        {
+            return Some(failed(error));
+        }
+        staged.into_iter().for_each(|id| self.drop_staged(id));
+        self.failures.remove(&named.key);
+        let _ = kept::remove_all(&named.folder, named.name());
+        let _ = fs::remove_file(named.folder.join(BESIDE).join("torn").join(named.name()));
+        Some(Answer::Ok)
+    }
+
+    fn ids(&self, named: &Named) -> Vec<Id> {
+        self.names.get(&named.key).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn drop_staged(&mut self, id: Id) {
+        if let Some(staged) = self.staged.get(&id) {
+            drop_writing(&staged.record.named.folder, id);
+        }
+        self.forget(id);
+    }
+}
+
+fn failed(error: &io::Error) -> Answer {
+    Answer::Error(error.raw_os_error().unwrap_or(libc::EIO), String::new())
+}

@@ -1,0 +1,321 @@
+//! Opening a name to write or to read: a staged file, the base of an update, or an older generation.
+
+use super::{
+    holders::{Holders, Pid},
+    request::{Answer, How},
+    room::set_aside,
+    shared::Other,
+    state::{Fingerprint, Helper, Staged, State},
+    workers::Done,
+};
+use crate::{
+    copy,
+    file::{BESIDE, Key, Named},
+    kept::{self, Judged, beside, data_path},
+    options::Options,
+    publish::{self, rights},
+    sets,
+    stage::{Id, Record, Share},
+    writing::writing_path,
+};
+use mainstay_engine::printable_path;
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::PathBuf,
+};
+
+impl Helper {
+    pub(super) fn write(
+        &mut self,
+        process: Pid,
+        named: &Named,
+        how: How,
+        options: &Options,
+        granted: &mut Option<Id>,
+    ) -> Option<Answer> {
+        if let Some(id) = *granted {
+            return self.filled(id, process);
+        }
+        let path = named.path();
+        let plain = |why: String| Some(Answer::Plain(format!("{} is not protected: {why}", printable_path(&path))));
+        if let Err(error) = named.check_folder() {
+            return plain(format!("its folder cannot be opened here ({error})"));
+        }
+        if self.is_unjudged(&named.key) {
+            return None;
+        }
+        if let Some((error, text)) = self.failures.remove(&named.key) {
+            return Some(Answer::Error(error, text));
+        }
+        self.notice_ended(&named.key);
+        self.meet_folder(named, options);
+        self.go_on();
+        if options.is_on_nodes() {
+            match self.other_node(process, named, how, options) {
+                Other::None => {}
+                Other::Waits => return None,
+                Other::Answers(answer) => return Some(answer),
+            }
+        }
+        let newest = self.newest(&named.key);
+        match newest.map(|id| (id, self.staged[&id].state.clone())) {
+            Some((_, State::Filling)) => return None,
+            Some((_, State::Open)) if how.is_exclusive && !how.is_shared => return Some(error(libc::EEXIST)),
+            Some((id, State::Open)) => {
+                self.hold(process, id);
+                return Some(Answer::Stage { id, path: self.staged[&id].path.clone(), is_new: false });
+            }
+            _ => {}
+        }
+        let published = fs::symlink_metadata(&path).ok();
+        let exists = newest.is_some() || published.is_some();
+        match (exists, how) {
+            (true, How { is_exclusive: true, .. }) => return Some(error(libc::EEXIST)),
+            (false, How { creates: false, .. }) => return Some(error(libc::ENOENT)),
+            _ => {}
+        }
+        if published.is_some() && access(&path, Access::WRITE_OK).is_err() {
+            return Some(error(libc::EACCES));
+        }
+        if let Err(error) = access(&named.folder, Access::WRITE_OK | Access::EXEC_OK) {
+            return if published.is_some() {
+                plain("its folder cannot be written".to_owned())
+            } else {
+                Some(os(error))
+            };
+        }
+        if how.truncates || !exists {
+            if let Some(answer) = self.claim(named, how, options) {
+                return Some(answer);
+            }
+            return Some(match self.create(named, how, options) {
+                Ok(id) => {
+                    self.hold(process, id);
+                    Answer::Stage { id, path: self.staged[&id].path.clone(), is_new: true }
+                }
+                Err(error) => {
+                    self.unclaim(named, options);
+                    return plain(format!("the stage cannot hold it ({error})"));
+                }
+            });
+        }
+        let base = match newest {
+            Some(id) => self.staged[&id].path.clone(),
+            None => match self.judged(named)? {
+                Judged::Unknown | Judged::Good { .. } => path.clone(),
+                Judged::Instead { older, .. } => data_path(&named.folder, named.name(), older),
+                Judged::Lost { .. } => return Some(Answer::Error(libc::EIO, lost(named))),
+            },
+        };
+        if !how.writes_at_once {
+            return Some(Answer::Base(base));
+        }
+        if let Some(answer) = self.claim(named, how, options) {
+            return Some(answer);
+        }
+        match self.create(named, how, options) {
+            Ok(id) => {
+                self.fill(id, base);
+                self.hold(process, id);
+                *granted = Some(id);
+                None
+            }
+            Err(error) => {
+                self.unclaim(named, options);
+                plain(format!("the stage cannot hold it ({error})"))
+            }
+        }
+    }
+
+    /// The answer for a file into which the older generation was copied.
+    fn filled(&mut self, id: Id, process: Pid) -> Option<Answer> {
+        let Some(staged) = self.staged.get_mut(&id) else { return Some(error(libc::EIO)) };
+        match staged.state {
+            State::Filling => None,
+            State::Unfilled(number) => {
+                let _ = process;
+                self.forget(id);
+                Some(error(number))
+            }
+            _ => Some(Answer::Stage { id, path: staged.path.clone(), is_new: true }),
+        }
+    }
+
+    fn fill(&mut self, id: Id, base: PathBuf) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.state = State::Filling;
+        let (path, target) = (staged.path.clone(), staged.record.named.path());
+        let may_move = base.parent() == Some(&staged.record.named.folder.join(BESIDE).join("writing"));
+        // The base may be a staged file that loses its path as soon as it has its name.
+        let base = match File::open(&base) {
+            Err(error) if may_move && error.kind() == io::ErrorKind::NotFound => File::open(&target),
+            opened => opened,
+        };
+        self.workers.begin(move || {
+            let fill = || copy::fill(&base?, &OpenOptions::new().write(true).open(&path)?);
+            Done::Filled(id, fill())
+        });
+    }
+
+    /// A new staged file, empty. It is in the node's memory if there is room, else in the target's file system.
+    fn create(&mut self, named: &Named, how: How, options: &Options) -> io::Result<Id> {
+        let expected = fs::symlink_metadata(named.path()).map_or(0, |found| found.len());
+        let used = self.used_bytes();
+        let room = &mut self.room;
+        let is_through = how.leads || !room.has(&self.stage, options.room_bytes, used, expected);
+        let prepared = room.take_prepared(&named.key);
+        let id = self.across.claimed().unwrap_or_else(|| Id::after(self.last, self.node));
+        self.last = self.last.max(Some(id));
+        let round = self.rounds.next(named, options);
+        let share = if how.leads { Share::Led } else { Share::Whole };
+        let record = Record { named: named.clone(), is_through, share, options: options.clone(), round };
+        access(beside(&named.folder, "writing")?, Access::WRITE_OK | Access::EXEC_OK)?;
+        self.stage.write_record(id, &record)?;
+        let path = if is_through { writing_path(&named.folder, id) } else { self.stage.file(id) };
+        let is_prepared = match prepared {
+            Some(prepared) if is_through => {
+                let _ = fs::remove_file(self.stage.prepared(prepared));
+                false
+            }
+            Some(prepared) => fs::rename(self.stage.prepared(prepared), &path).is_ok(),
+            None => false,
+        };
+        let made = if is_prepared {
+            Ok(())
+        } else {
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map(drop)
+        };
+        if let Err(error) =
+            made.and_then(|()| rights(named).map_or(Ok(()), |rights| fs::set_permissions(&path, rights)))
+        {
+            self.stage.remove(id);
+            return Err(error);
+        }
+        let holders = Holders::default();
+        let staged = Staged {
+            record,
+            path,
+            holders,
+            silent: BTreeSet::new(),
+            state: State::Open,
+            is_torn: false,
+            is_closed_by_all: false,
+            judged_after: None,
+        };
+        self.names.entry(named.key.clone()).or_default().push(id);
+        self.staged.insert(id, staged);
+        Ok(id)
+    }
+
+    /// Bytes of staged files in memory.
+    fn used_bytes(&self) -> u64 {
+        let in_memory = self.staged.values().filter(|staged| !staged.record.is_through);
+        in_memory.map(|staged| fs::metadata(&staged.path).map_or(0, |found| found.blocks() * 512)).sum()
+    }
+
+    /// At the first name in a folder: completes what a killed job left there.
+    fn meet_folder(&mut self, named: &Named, options: &Options) {
+        if self.room.meets(&named.folder) && named.folder.join(BESIDE).join("sets").exists() {
+            sets::replay(&named.folder, &options.job);
+        }
+    }
+
+    /// The state of the file under the name. `None`: a thread reads it.
+    fn judged(&mut self, named: &Named) -> Option<Judged> {
+        let Ok(found) = fs::symlink_metadata(named.path()) else { return Some(Judged::Unknown) };
+        if !found.is_file() || !named.folder.join(BESIDE).exists() {
+            return Some(Judged::Unknown);
+        }
+        let print = Fingerprint::of(&found);
+        if let Some(judged) = self.checked.get(&print) {
+            return Some(judged.clone());
+        }
+        if self.checking.insert(print) {
+            let named = named.clone();
+            self.workers.begin(move || {
+                let judged = kept::judge(&named.folder, named.name());
+                Done::Checked(print, judged.unwrap_or(Judged::Unknown))
+            });
+        }
+        None
+    }
+
+    pub(super) fn read(&mut self, named: &Named, options: &Options) -> Option<Answer> {
+        self.meet_folder(named, options);
+        if self.is_unjudged(&named.key) {
+            return None;
+        }
+        if let Some(id) = self.newest(&named.key) {
+            return Some(self.at(id));
+        }
+        if options.is_on_nodes() {
+            self.across.serves(&options.job);
+            if self.comes_from_elsewhere(named) {
+                return None;
+            }
+        }
+        Some(match self.judged(named)? {
+            Judged::Unknown | Judged::Good { .. } => Answer::Published,
+            Judged::Instead { generation, older } => {
+                let path = printable_path(&named.path());
+                let text = format!("{path} is damaged (generation {generation}); generation {older} is read instead");
+                match options.damaged_fails {
+                    true => Answer::Error(
+                        libc::EIO,
+                        format!("{path} is damaged; `mainstay files restore` has generation {older}"),
+                    ),
+                    false => Answer::Instead(data_path(&named.folder, named.name(), older), text),
+                }
+            }
+            Judged::Lost { .. } => Answer::Error(libc::EIO, lost(named)),
+        })
+    }
+
+    /// Sets room aside in the target's file system, or fails the `close`: the program then knows that the file is lost.
+    pub(super) fn reserve(&mut self, id: Id) -> Result<(), Answer> {
+        let Some(staged) = self.staged.get(&id).filter(|staged| !staged.record.is_through) else { return Ok(()) };
+        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
+        let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
+        let path = printable_path(&staged.record.named.path());
+        let text = format!("{path}: no room for {bytes} bytes ({failed}); the file before stays");
+        if staged.holders.is_empty() {
+            sets::tear(&staged.record);
+            self.forget(id);
+        }
+        Err(Answer::Error(failed.raw_os_error().unwrap_or(libc::EIO), text))
+    }
+
+    /// Sets memory aside for the next generation of a name: new memory costs more than the copy into it.
+    pub(super) fn prepare(&mut self, key: Key, bytes: u64, room_bytes: Option<u64>) {
+        let used = self.used_bytes();
+        if bytes == 0 || !self.room.has(&self.stage, room_bytes, used, bytes) {
+            return;
+        }
+        let id = Id::after(self.last, self.node);
+        self.last = Some(id);
+        let path = self.stage.prepared(id);
+        self.workers.begin(move || {
+            let bytes = set_aside(&path, bytes).unwrap_or(0);
+            Done::Prepared(key, id, bytes)
+        });
+    }
+}
+
+fn lost(named: &Named) -> String {
+    format!("{} is damaged, and so is each older generation that was kept", printable_path(&named.path()))
+}
+
+pub(super) fn error(number: i32) -> Answer {
+    Answer::Error(number, String::new())
+}
+
+pub(super) fn os(error: Errno) -> Answer {
+    Answer::Error(error.raw_os_error(), String::new())
+}

@@ -1,0 +1,132 @@
+//! Requests of programs, and their answers.
+
+use super::{holders::Pid, shared::End};
+use crate::{file::Named, options::Options, stage::Id};
+use std::{path::PathBuf, time::Instant};
+
+/// A request of a process.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub process: Pid,
+    pub verb: Verb,
+    /// The staged file that an earlier try of this request has made, or waits for.
+    pub granted: Option<Id>,
+    pub(super) since: Instant,
+}
+
+impl Request {
+    pub fn new(process: Pid, verb: Verb) -> Request {
+        Request { process, verb, granted: None, since: Instant::now() }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub enum Verb {
+    Write {
+        named: Named,
+        how: How,
+        options: Options,
+    },
+    Change {
+        named: Named,
+        options: Options,
+    },
+    /// All ranks have closed a file that several nodes write, or it is given up.
+    Shared {
+        id: Id,
+        end: End,
+    },
+    Read {
+        named: Named,
+        options: Options,
+    },
+    Look {
+        named: Named,
+    },
+    Settle {
+        named: Named,
+        appends: bool,
+    },
+    Rename {
+        from: Named,
+        to: Named,
+        flags: u32,
+    },
+    RenameFolder {
+        from: Named,
+        to: Named,
+        flags: u32,
+    },
+    Link {
+        from: Named,
+        to: Named,
+    },
+    Unlink {
+        named: Named,
+    },
+    Hold {
+        ids: Vec<Id>,
+    },
+    Holding {
+        ids: Vec<Id>,
+    },
+    Closed {
+        id: Id,
+        was_synced: bool,
+    },
+    /// A rank in a slot that has the file open goes on elsewhere, and writes it there anew.
+    GivenUp {
+        id: Id,
+    },
+    Left,
+    /// A supervisor speaks for a process: `silent.rs`.
+    Given {
+        id: Id,
+        holder: Pid,
+    },
+    Dropped {
+        id: Id,
+    },
+    Lost {
+        id: Id,
+    },
+    Leaves {
+        holder: Pid,
+        status: i32,
+    },
+    /// `mainstay files` has begun.
+    Member,
+    /// Its program has ended.
+    Finish,
+}
+
+/// The flags of an open to write.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct How {
+    pub truncates: bool,
+    pub creates: bool,
+    pub is_exclusive: bool,
+    pub writes_at_once: bool,
+    /// The call is MPI_File_open of several ranks.
+    pub is_shared: bool,
+    /// The first of these ranks makes the file for all.
+    pub leads: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Stage {
+        id: Id,
+        path: PathBuf,
+        is_new: bool,
+    },
+    Base(PathBuf),
+    At(PathBuf),
+    Instead(PathBuf, String),
+    Published,
+    Plain(String),
+    Ok,
+    /// Files that are not saved, and remarks.
+    Finished(Vec<String>, Vec<String>),
+    Error(i32, String),
+}

@@ -1,0 +1,541 @@
+//! The helper's knowledge: which staged files there are, which processes hold them, and which file a name means.
+//!
+//! It is a state machine without any waiting: `answer` returns `None` for a request that must wait, and the server asks
+//! again after the next event. Work that takes time goes to `Workers`.
+//!
+//! A staged file is `Open`, then `Whole`, then `Carrying`, and gone once it has its name; or `Torn`, or `Failed`.
+
+use super::{
+    holders::{self, Holders, Pid, Process},
+    request::{Answer, How, Request, Verb},
+    room::Room,
+    shared::{Across, set_progress},
+    silent::is_dying,
+    workers::{Done, Workers},
+};
+use crate::{
+    claims::{self, Progress},
+    file::{Key, Named},
+    kept::{self, Judged},
+    lease::has_writer,
+    publish::{self, Parcel},
+    sets::{self, Rounds, Sets},
+    stage::{Id, Record, Share, Stage},
+    writing::{drop_writing, writing_path},
+};
+use mainstay_engine::printable_path;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fs::{self, File, Metadata},
+    io,
+    os::{fd::BorrowedFd, unix::fs::MetadataExt},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// After the start of a helper, a staged file without a holder is torn only after this time: a process may be in `close`.
+const JUDGE_AFTER: Duration = Duration::from_secs(5);
+/// Results of verifications that are remembered.
+const CHECKED_MAX: usize = 4096;
+
+pub struct Helper {
+    pub(super) stage: Stage,
+    /// In the IDs of this helper.
+    pub(super) node: u16,
+    pub(super) last: Option<Id>,
+    pub(super) staged: BTreeMap<Id, Staged>,
+    pub(super) names: HashMap<Key, Vec<Id>>,
+    pub(super) processes: HashMap<Pid, Process>,
+    pub(super) rounds: Rounds,
+    pub(super) sets: Sets,
+    pub(super) room: Room,
+    pub(super) workers: Workers,
+    pub(super) checked: HashMap<Fingerprint, Judged>,
+    pub(super) checking: HashSet<Fingerprint>,
+    /// Errors after `close`, for the next open of the name.
+    pub(super) failures: HashMap<Key, (i32, String)>,
+    /// The same and others, for the ends of `mainstay files`.
+    pub(super) told: Vec<String>,
+    pub(super) across: Across,
+    /// Torn files of jobs that were killed before this helper started. They fail no later job.
+    pub(super) remarks: Vec<String>,
+}
+
+pub struct Staged {
+    pub(super) record: Record,
+    pub(super) path: PathBuf,
+    pub(super) holders: Holders,
+    /// Processes for which a supervisor speaks: `silent.rs`.
+    pub(super) silent: BTreeSet<Pid>,
+    pub(super) state: State,
+    /// A process that held it was killed.
+    pub(super) is_torn: bool,
+    /// All ranks of all nodes have closed it.
+    pub(super) is_closed_by_all: bool,
+    /// Found at the start, without a holder.
+    pub(super) judged_after: Option<Instant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// The older generation is being copied into it.
+    Filling,
+    /// That copy has failed.
+    Unfilled(i32),
+    Open,
+    Whole,
+    Carrying,
+    /// Durable, but for its name: the other files of its set are not.
+    Ready,
+    Torn,
+    Failed,
+    /// This node has closed it; the helper of another node publishes it.
+    Elsewhere,
+}
+
+/// A file's content, as far as its metadata tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(u64, u64, u64, i64, i64, i64, i64);
+
+impl Fingerprint {
+    pub(super) fn of(found: &Metadata) -> Fingerprint {
+        let (changed, modified) = ((found.ctime(), found.ctime_nsec()), (found.mtime(), found.mtime_nsec()));
+        Fingerprint(found.dev(), found.ino(), found.len(), changed.0, changed.1, modified.0, modified.1)
+    }
+}
+
+impl Helper {
+    /// Takes over the stage: completes files that are whole, and finds the holders of the others.
+    pub fn start(stage: Stage, wake: crate::wake::Wake) -> io::Result<Helper> {
+        stage.clear_remains()?;
+        let mut helper = Helper {
+            node: holders::random_node(),
+            last: None,
+            staged: BTreeMap::new(),
+            names: HashMap::new(),
+            processes: HashMap::new(),
+            rounds: Rounds::default(),
+            sets: Sets::default(),
+            room: Room::here(),
+            workers: Workers::start(wake),
+            checked: HashMap::new(),
+            checking: HashSet::new(),
+            failures: HashMap::new(),
+            told: Vec::new(),
+            across: Across::of(&stage)?,
+            remarks: Vec::new(),
+            stage,
+        };
+        let held = holders::found(helper.stage.path());
+        let judge_after = Instant::now() + JUDGE_AFTER;
+        for id in helper.stage.ids()? {
+            if let Ok(record) = helper.stage.read_record(id)
+                && let Some((set, ids)) = sets::complete_own(&record)
+            {
+                ids.into_iter().for_each(|id| helper.stage.remove(id));
+                set.remove();
+            }
+        }
+        for id in helper.stage.ids()? {
+            helper.last = helper.last.max(Some(id));
+            match helper.stage.read_record(id) {
+                Ok(record) => helper.find_again(id, record, held.get(&id).cloned().unwrap_or_default(), judge_after),
+                Err(_) => helper.stage.remove(id),
+            }
+        }
+        helper.go_on();
+        Ok(helper)
+    }
+
+    pub(super) fn find_again(&mut self, id: Id, record: Record, holders: Holders, judge_after: Instant) {
+        let path = self.bytes_path(id, &record);
+        if !path.exists() || (record.share == Share::Joined && holders.is_empty()) {
+            // It has its name already, or the helper of another node gives it one.
+            self.stage.remove(id);
+            return;
+        }
+        holders.processes().for_each(|pid| self.watch(pid));
+        self.rounds.found(&record);
+        let (holders, silent) = match record.options.is_silent {
+            true => (Holders::default(), holders.processes().collect()),
+            false => (holders, BTreeSet::new()),
+        };
+        let state = if self.stage.is_whole(id) { State::Whole } else { State::Open };
+        let is_unheld = holders.is_empty() && silent.is_empty();
+        let judged_after = (state == State::Open && is_unheld).then_some(judge_after);
+        self.names.entry(record.named.key.clone()).or_default().push(id);
+        let is_closed_by_all = state == State::Whole;
+        let staged = Staged { record, path, holders, silent, state, is_torn: false, is_closed_by_all, judged_after };
+        self.staged.insert(id, staged);
+    }
+
+    pub(super) fn bytes_path(&self, id: Id, record: &Record) -> PathBuf {
+        if record.is_through { writing_path(&record.named.folder, id) } else { self.stage.file(id) }
+    }
+
+    /// Answers a request. `None`: it must wait for the next event.
+    pub fn answer(&mut self, request: &mut Request) -> Option<Answer> {
+        let Request { process, verb, granted, since } = request;
+        let (process, granted) = (*process, granted);
+        self.across.asked_at(*since);
+        if let Verb::Write { named, .. }
+        | Verb::Change { named, .. }
+        | Verb::Read { named, .. }
+        | Verb::Look { named }
+        | Verb::Settle { named, .. } = verb
+        {
+            self.drop_orphans(named);
+        }
+        match verb {
+            Verb::Write { named, how, options } => self.write(process, named, *how, options, granted),
+            Verb::Change { named, options } => {
+                let how = How { writes_at_once: true, ..How::default() };
+                self.write(process, named, how, options, granted)
+            }
+            Verb::Shared { id, end } => {
+                self.shared(process, *id, *end);
+                Some(Answer::Ok)
+            }
+            Verb::Read { named, options } => self.read(named, options),
+            Verb::Look { named } if self.is_unjudged(&named.key) => None,
+            Verb::Look { named } => match self.newest(&named.key) {
+                Some(id) => Some(self.at(id)),
+                None if self.comes_from_elsewhere(named) => None,
+                None => Some(Answer::Published),
+            },
+            Verb::Settle { named, appends } => self.settle(named, *appends),
+            Verb::Rename { from, to, flags } => self.rename(from, to, *flags),
+            Verb::RenameFolder { from, to, flags } => self.rename_folder(from, to, *flags),
+            Verb::Link { from, to } => self.link(from, to),
+            Verb::Unlink { named } => self.unlink(named),
+            Verb::Hold { ids } => {
+                ids.iter().for_each(|id| self.hold(process, *id));
+                Some(Answer::Ok)
+            }
+            Verb::Holding { ids } => {
+                self.holding(process, ids);
+                Some(Answer::Ok)
+            }
+            Verb::Closed { id, was_synced } => self.closed(process, *id, *was_synced, granted),
+            Verb::GivenUp { id } => {
+                self.given_up(process, *id);
+                Some(Answer::Ok)
+            }
+            Verb::Left => {
+                self.left(process);
+                Some(Answer::Ok)
+            }
+            Verb::Given { id, holder } => Some(self.given(process, *id, *holder)),
+            Verb::Dropped { id } => Some(self.dropped(process, *id)),
+            Verb::Lost { id } => Some(self.lost(process, *id)),
+            Verb::Leaves { holder, status } => Some(self.leaves(process, *holder, *status)),
+            Verb::Member => {
+                self.join(process);
+                Some(Answer::Ok)
+            }
+            Verb::Finish => self.finish(process),
+        }
+    }
+
+    /// The newest staged file of a name.
+    pub(super) fn newest(&self, key: &Key) -> Option<Id> {
+        let ids = self.names.get(key)?;
+        ids.iter().rev().copied().find(|id| !matches!(self.staged[id].state, State::Torn | State::Unfilled(_)))
+    }
+
+    /// Drops files of a folder that is gone: a new folder may have its inode.
+    pub(super) fn drop_orphans(&mut self, named: &Named) {
+        let ids = self.names.get(&named.key).cloned().unwrap_or_default();
+        for id in ids {
+            let Staged { record, state, .. } = &self.staged[&id];
+            let is_elsewhere = record.named.folder != named.folder && record.named.check_folder().is_err();
+            if is_elsewhere && matches!(state, State::Filling | State::Carrying | State::Torn) {
+                // A thread is at work on it.
+                self.unname(id);
+            } else if is_elsewhere {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// Whether a file of a killed helper may still turn out to be torn: an open of the name waits for that.
+    pub(super) fn is_unjudged(&self, key: &Key) -> bool {
+        let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
+        let open = ids.iter().map(|id| &self.staged[id]).filter(|staged| staged.state == State::Open);
+        // The end of a process that was killed is seen a moment after the kill. Until then its file seems to be written.
+        let is_dying = |staged: &Staged| staged.holders.processes().chain(staged.silent.iter().copied()).any(is_dying);
+        open.into_iter().any(|staged| staged.judged_after.is_some() || is_dying(staged))
+    }
+
+    /// A file that was written through may have its name already.
+    pub(super) fn at(&self, id: Id) -> Answer {
+        let Staged { record, path, .. } = &self.staged[&id];
+        if record.is_through && !path.exists() { Answer::Published } else { Answer::At(path.clone()) }
+    }
+
+    /// Does all that has become possible: judges files that nobody holds, and carries those that are whole.
+    pub fn go_on(&mut self) {
+        self.forget_published_elsewhere();
+        let open = |(id, staged): (&Id, &Staged)| (staged.state == State::Open).then_some(*id);
+        for id in self.staged.iter().filter_map(open).collect::<Vec<_>>() {
+            self.judge(id);
+        }
+        let keys: HashSet<Key> = self.staged.values().map(|staged| staged.record.named.key.clone()).collect();
+        keys.iter().for_each(|key| self.carry_next(key));
+        let settled = self.sets.settled();
+        for whole in settled.whole {
+            for id in whole.ids() {
+                if let Some(staged) = self.staged.get_mut(&id) {
+                    staged.state = State::Carrying;
+                }
+            }
+            self.workers.begin(move || Done::Named(whole.set.clone(), whole.name()));
+        }
+        settled.given_up.into_iter().for_each(|id| self.give_up(id));
+    }
+
+    /// When to look again without an event: at files that a process outside our knowledge can still write, and at those
+    /// that nobody has held since the start.
+    pub fn next_look(&self) -> Option<Duration> {
+        const LINGER: Duration = Duration::from_millis(20);
+        const UNHELD: Duration = Duration::from_millis(100);
+        let unheld = self.staged.values().filter(|one| one.state == State::Open && one.holders.is_empty());
+        let looks = unheld.map(|one| if one.judged_after.is_some() { UNHELD } else { LINGER });
+        looks.chain(self.sets.next_look()).chain(self.across.next_look()).min()
+    }
+
+    /// Decides if an open file is whole, or torn.
+    pub(super) fn judge(&mut self, id: Id) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        if staged.state != State::Open || !staged.holders.is_empty() {
+            return;
+        }
+        let is_closed = match File::open(&staged.path).and_then(|file| has_writer(&file)) {
+            // Writers of other nodes are the first rank's affair.
+            Ok(true) if staged.record.share == Share::Joined => true,
+            Ok(true) => return self.release_silent(id),
+            Ok(false) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.forget(id),
+            // The file belongs to another user, or its file system has no leases: the holders decide alone.
+            Err(_) => false,
+        };
+        if !self.silent_have_closed(id, is_closed) {
+            return;
+        }
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        match staged.judged_after {
+            // Only a process with the preload library can be in `close`.
+            Some(at) if Instant::now() < at && holders::is_any_caught(self.stage.path()) => return,
+            Some(_) => staged.is_torn = true,
+            None => {}
+        }
+        match staged.record.share {
+            Share::Joined => self.leave_to_leader(id),
+            Share::Led if !staged.is_closed_by_all => self.tear(id),
+            _ if staged.is_torn => self.tear(id),
+            _ => self.complete(id),
+        }
+    }
+
+    pub(super) fn complete(&mut self, id: Id) {
+        if let Err(error) = self.stage.mark_whole(id) {
+            let path = printable_path(&self.staged[&id].record.named.path());
+            self.told.push(format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
+        }
+        if let Some(staged) = self.staged.get_mut(&id) {
+            staged.state = State::Whole;
+            set_progress(id, &staged.record, Progress::Whole);
+            let key = staged.record.named.key.clone();
+            self.carry_next(&key);
+        }
+    }
+
+    pub(super) fn tear(&mut self, id: Id) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.state = State::Torn;
+        let named = &staged.record.named;
+        sets::tear(&staged.record);
+        set_progress(id, &staged.record, Progress::Torn);
+        let (named, path) = (named.clone(), staged.path.clone());
+        let lines = if staged.judged_after.is_some() { &mut self.remarks } else { &mut self.told };
+        lines.push(format!(
+            "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
+            printable_path(&named.path()),
+            printable_path(&named.folder)
+        ));
+        self.workers.begin(move || {
+            let _ = kept::keep_torn(&named.folder, named.name(), &path);
+            Done::Torn(id)
+        });
+    }
+
+    /// Begins to carry the oldest whole file of a name, if none is on its way.
+    pub(super) fn carry_next(&mut self, key: &Key) {
+        let ids = self.names.get(key).cloned().unwrap_or_default();
+        if ids.iter().any(|id| self.staged[id].state == State::Carrying) {
+            return;
+        }
+        let Some(id) = ids.into_iter().find(|id| self.staged[id].state == State::Whole) else { return };
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.state = State::Carrying;
+        let record = staged.record.clone();
+        let parcel = Parcel {
+            id,
+            named: record.named.clone(),
+            staged: staged.path.clone(),
+            is_through: record.is_through,
+            keep: record.options.keep,
+            claim: record.options.is_on_nodes().then(|| (record.options.job.clone(), self.across.node().to_owned())),
+        };
+        match sets::set_of(&record) {
+            Some(set) => self.workers.begin(move || Done::Brought(id, sets::bring(&parcel, &set))),
+            None => self.workers.begin(move || Done::Carried(id, carry(&parcel))),
+        }
+    }
+
+    /// Takes the results of the workers.
+    pub fn take_done(&mut self) {
+        self.across.look_anew();
+        while let Some(done) = self.workers.done() {
+            match done {
+                Done::Carried(id, Ok(false)) => {
+                    let path = self.staged.get(&id).map(|staged| staged.record.named.path()).unwrap_or_default();
+                    self.told.push(format!(
+                        "{}: a newer file was put under the name meanwhile, and stays",
+                        printable_path(&path)
+                    ));
+                    self.forget(id);
+                }
+                Done::Carried(id, carried) => self.carried(id, carried.map(drop)),
+                Done::Brought(id, Ok(())) => {
+                    let Some(staged) = self.staged.get_mut(&id) else { continue };
+                    staged.state = State::Ready;
+                    self.sets.ready(id, &staged.record);
+                }
+                Done::Brought(id, Err(error)) => self.carried(id, Err(error)),
+                Done::Named(set, ids) => {
+                    ids.into_iter().for_each(|(id, named)| self.carried(id, named));
+                    sets::remove_if_done(&set);
+                }
+                Done::Filled(id, filled) => {
+                    if let Some(staged) = self.staged.get_mut(&id) {
+                        staged.state = match filled {
+                            Ok(()) => State::Open,
+                            Err(error) => State::Unfilled(error.raw_os_error().unwrap_or(libc::EIO)),
+                        };
+                    }
+                }
+                Done::Checked(print, judged) => {
+                    self.checking.remove(&print);
+                    if self.checked.len() >= CHECKED_MAX {
+                        self.checked.clear();
+                    }
+                    self.checked.insert(print, judged);
+                }
+                Done::Torn(id) => {
+                    if let Some(staged) = self.staged.get(&id).filter(|staged| staged.record.is_through) {
+                        let _ = fs::remove_file(&staged.path);
+                    }
+                    self.forget(id);
+                }
+                Done::Prepared(key, id, bytes) => self.room.has_prepared(&self.stage, key, id, bytes),
+            }
+        }
+    }
+
+    /// A file has its name, or could not get it.
+    pub(super) fn carried(&mut self, id: Id, carried: io::Result<()>) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        let named = staged.record.named.clone();
+        if let Err(error) = carried {
+            if named.check_folder().is_err() {
+                self.remarks
+                    .push(format!("{}: its folder is gone, and the file with it", printable_path(&named.path())));
+                return self.forget(id);
+            }
+            staged.state = State::Failed;
+            let text =
+                format!("{}: it could not be saved ({error}); the file before stays", printable_path(&named.path()));
+            self.stage.mark_failed(id, &text);
+            self.failures.insert(named.key, (error.raw_os_error().unwrap_or(libc::EIO), text.clone()));
+            self.told.push(text);
+            return;
+        }
+        if let Ok(found) = fs::symlink_metadata(named.path()) {
+            self.checked.insert(Fingerprint::of(&found), Judged::Good { generation: 0 });
+        }
+        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
+        let (in_memory, room_bytes) = (!staged.record.is_through, staged.record.options.room_bytes);
+        self.forget(id);
+        // Older files of the name that failed are outdated.
+        let mut older = self.names.get(&named.key).cloned().unwrap_or_default();
+        older.retain(|old| *old < id && self.staged[old].state == State::Failed);
+        for old in older {
+            self.forget(old);
+            self.failures.remove(&named.key);
+        }
+        if in_memory && !self.names.contains_key(&named.key) {
+            self.prepare(named.key, bytes, room_bytes);
+        }
+    }
+
+    /// Removes a staged file from the stage and from memory.
+    pub(super) fn forget(&mut self, id: Id) {
+        self.stage.remove(id);
+        self.unname(id);
+        let Some(staged) = self.staged.remove(&id) else { return };
+        if staged.record.options.is_on_nodes() && staged.record.share != Share::Joined {
+            claims::release(&staged.record.named, &staged.record.options.job, id);
+        }
+    }
+
+    /// The name means this staged file no more.
+    fn unname(&mut self, id: Id) {
+        let Some(key) = self.staged.get(&id).map(|staged| staged.record.named.key.clone()) else { return };
+        if let Some(ids) = self.names.get_mut(&key) {
+            ids.retain(|one| *one != id);
+            if ids.is_empty() {
+                self.names.remove(&key);
+            }
+        }
+    }
+
+    /// Whether a file is on its way to its name.
+    pub(super) fn is_busy(&self, key: &Key) -> bool {
+        let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
+        let moving = |state: &State| matches!(state, State::Whole | State::Carrying | State::Torn | State::Elsewhere);
+        self.is_unjudged(key) || ids.iter().any(|id| moving(&self.staged[id].state))
+    }
+
+    /// The descriptors of the processes to watch.
+    pub fn watched(&self) -> impl Iterator<Item = (Pid, BorrowedFd<'_>)> {
+        holders::watched(&self.processes)
+    }
+
+    /// Removes the socket, memory that was set aside, and the whole stage if nothing is left in it.
+    pub fn end(&self) {
+        let _ = self.stage.clear_remains();
+        self.stage.remove_if_empty();
+    }
+
+    /// Whether anybody needs the helper.
+    pub fn is_needed(&self) -> bool {
+        let is_moving = |staged: &Staged| !matches!(staged.state, State::Failed | State::Ready | State::Elsewhere);
+        !self.processes.is_empty() || self.staged.values().any(is_moving)
+    }
+}
+
+/// Whether the file has its name. `false`: a newer one was put there.
+fn carry(parcel: &Parcel) -> io::Result<bool> {
+    parcel.named.check_folder()?;
+    if publish::is_outdated(parcel) {
+        drop_writing(&parcel.named.folder, parcel.id);
+        return Ok(false);
+    }
+    if publish::is_named(parcel) {
+        return Ok(true);
+    }
+    publish::bring(parcel)?;
+    publish::name(&parcel.named, parcel.id, parcel.keep)?;
+    Ok(true)
+}

@@ -1,0 +1,294 @@
+//! The generations of a file, `.mainstay/kept/NAME.g7`, each with its manifest beside it.
+//!
+//! Invariant: the generation under the name is a hard link of it, so its inode tells which one it is. A file with another
+//! inode was written past Mainstay, and counts as it is.
+
+use crate::{
+    file::{BESIDE, check_beside, open_plain},
+    manifest::Manifest,
+};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+/// Mainstay gives no such number.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
+/// The folder of Mainstay's own in `folder`, made if missing.
+pub fn beside(folder: &Path, part: &str) -> io::Result<PathBuf> {
+    check_beside(folder)?;
+    let path = folder.join(BESIDE).join(part);
+    if !path.exists() {
+        // One by one: the folder itself is not made again if it is gone.
+        for new in [&folder.join(BESIDE), &path] {
+            match DirBuilder::new().mode(0o775).create(new) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        // Users who share the folder share this one, whatever the mask of the first.
+        let mode = fs::metadata(folder)?.mode() & 0o2775 | 0o700;
+        for made in [&folder.join(BESIDE), &path] {
+            let _ = fs::set_permissions(made, fs::Permissions::from_mode(mode));
+        }
+    }
+    Ok(path)
+}
+
+/// Syncs the names in a folder.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+pub fn data_path(folder: &Path, name: &OsStr, generation: u64) -> PathBuf {
+    let mut file = name.to_owned();
+    file.push(format!(".g{generation}"));
+    folder.join(BESIDE).join("kept").join(file)
+}
+
+pub fn manifest_path(folder: &Path, name: &OsStr, generation: u64) -> PathBuf {
+    let mut path = data_path(folder, name, generation).into_os_string();
+    path.push(".hashes");
+    path.into()
+}
+
+/// The name and the number in the name of a kept file.
+fn parse(file: &OsStr) -> Option<(&OsStr, u64)> {
+    let bytes = file.as_bytes();
+    let at = bytes.windows(2).rposition(|pair| pair == b".g")?;
+    let number = std::str::from_utf8(&bytes[at + 2..]).ok()?;
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+    let number = number.parse().ok().filter(|number| is_plain && *number < NUMBER_MAX)?;
+    Some((OsStr::from_bytes(&bytes[..at]), number))
+}
+
+/// The kept generations of `name`, newest first.
+pub fn generations(folder: &Path, name: &OsStr) -> io::Result<Vec<u64>> {
+    let mut found: Vec<u64> =
+        all(folder)?.into_iter().filter(|(one, _)| one == name).map(|(_, number)| number).collect();
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(found)
+}
+
+/// All kept generations in a folder.
+fn all(folder: &Path) -> io::Result<Vec<(OsString, u64)>> {
+    check_beside(folder)?;
+    let entries = match fs::read_dir(folder.join(BESIDE).join("kept")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let file = entry?.file_name();
+        found.extend(parse(&file).map(|(name, number)| (name.to_owned(), number)));
+    }
+    Ok(found)
+}
+
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.is_file().then(|| (found.dev(), found.ino()))
+}
+
+/// The generation under the name. `None`: there is no file, or Mainstay has not written it.
+pub fn current(folder: &Path, name: &OsStr) -> io::Result<Option<u64>> {
+    let Some(here) = identity(&folder.join(name)) else { return Ok(None) };
+    let generations = generations(folder, name)?;
+    Ok(generations.into_iter().find(|number| identity(&data_path(folder, name, *number)) == Some(here)))
+}
+
+/// The file that a program gets for a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// The file itself: Mainstay has not written it, so it has no hashes.
+    Unknown,
+    Good {
+        generation: u64,
+    },
+    /// The file is damaged. This older generation is not.
+    Instead {
+        generation: u64,
+        older: u64,
+    },
+    /// The file is damaged, and so is every older generation.
+    Lost {
+        generation: u64,
+    },
+}
+
+/// Reads and verifies the file under the name; if it is damaged, the older generations, newest first.
+pub fn judge(folder: &Path, name: &OsStr) -> io::Result<Judged> {
+    let Some(generation) = current(folder, name)? else { return Ok(Judged::Unknown) };
+    if is_good(folder, name, generation) {
+        return Ok(Judged::Good { generation });
+    }
+    let older = generations(folder, name)?.into_iter().filter(|number| *number < generation);
+    Ok(match older.into_iter().find(|number| is_good(folder, name, *number)) {
+        Some(older) => Judged::Instead { generation, older },
+        None => Judged::Lost { generation },
+    })
+}
+
+/// Whether each block of the generation has its hash. One that cannot be read counts as damaged.
+pub fn is_good(folder: &Path, name: &OsStr, generation: u64) -> bool {
+    let fits = || -> io::Result<bool> {
+        let manifest = Manifest::open(&manifest_path(folder, name, generation))?;
+        manifest.fits(&open_plain(&data_path(folder, name, generation))?)
+    };
+    fits().unwrap_or(false)
+}
+
+/// Removes all but the newest `keep` generations. The one under the name stays.
+pub fn prune(folder: &Path, name: &OsStr, keep: u32) -> io::Result<()> {
+    let current = current(folder, name)?;
+    for number in generations(folder, name)?.into_iter().skip(keep.max(1) as usize) {
+        if Some(number) != current {
+            remove(folder, name, number);
+        }
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path, name: &OsStr, generation: u64) {
+    let _ = fs::remove_file(data_path(folder, name, generation));
+    let _ = fs::remove_file(manifest_path(folder, name, generation));
+}
+
+/// The program appends to the file past Mainstay: it is no generation any more, and counts as it is.
+pub fn release(folder: &Path, name: &OsStr) -> io::Result<()> {
+    let is_here = |number: &u64| identity(&data_path(folder, name, *number)) == identity(&folder.join(name));
+    let released = generations(folder, name)?.into_iter().filter(is_here);
+    released.for_each(|number| remove(folder, name, number));
+    Ok(())
+}
+
+/// Removes all generations: the program has removed the file.
+pub fn remove_all(folder: &Path, name: &OsStr) -> io::Result<()> {
+    generations(folder, name)?.into_iter().for_each(|number| remove(folder, name, number));
+    Ok(())
+}
+
+/// Renames a file with its newest generation, which becomes the next generation of the new name.
+pub fn rename(from: (&Path, &OsStr), to: (&Path, &OsStr), flags: RenameFlags) -> io::Result<()> {
+    let generation = current(from.0, from.1)?;
+    renameat_with(CWD, from.0.join(from.1), CWD, to.0.join(to.1), flags)?;
+    if flags.contains(RenameFlags::EXCHANGE) {
+        return Ok(());
+    }
+    if let Some(generation) = generation {
+        let next = generations(to.0, to.1)?.first().map_or(1, |newest| newest + 1);
+        beside(to.0, "kept")?;
+        // A file system that cannot link, or another one: the file stays without hashes.
+        let _ = fs::rename(manifest_path(from.0, from.1, generation), manifest_path(to.0, to.1, next))
+            .and_then(|()| fs::rename(data_path(from.0, from.1, generation), data_path(to.0, to.1, next)));
+    }
+    remove_all(from.0, from.1)
+}
+
+/// A file with its generations, for people.
+#[derive(Debug, Clone)]
+pub struct NamedFile {
+    pub name: OsString,
+    /// Newest first.
+    pub generations: Vec<Generation>,
+    /// The name belongs to a file that Mainstay has not written.
+    pub is_foreign: bool,
+    pub is_missing: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Generation {
+    pub number: u64,
+    pub bytes: u64,
+    pub modified: SystemTime,
+    /// It is the file under the name.
+    pub is_current: bool,
+}
+
+/// The files in `folder` that have generations, by name.
+pub fn list(folder: &Path) -> io::Result<Vec<NamedFile>> {
+    let mut files: Vec<NamedFile> = Vec::new();
+    let mut kept = all(folder)?;
+    kept.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    for (name, number) in kept {
+        let Ok(found) = fs::symlink_metadata(data_path(folder, &name, number)) else { continue };
+        if files.last().is_none_or(|file| file.name != name) {
+            let is_missing = fs::symlink_metadata(folder.join(&name)).is_err();
+            let is_foreign = !is_missing && current(folder, &name)?.is_none();
+            files.push(NamedFile { name: name.clone(), generations: Vec::new(), is_foreign, is_missing });
+        }
+        let is_current = identity(&folder.join(&name)) == Some((found.dev(), found.ino()));
+        let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let file = files.last_mut().unwrap_or_else(|| unreachable!("one was added above"));
+        file.generations.push(Generation { number, bytes: found.len(), modified, is_current });
+    }
+    Ok(files)
+}
+
+/// Whether a generation is undamaged.
+pub fn verify(folder: &Path, name: &OsStr, generation: u64) -> bool {
+    is_good(folder, name, generation)
+}
+
+/// Puts a kept generation under the name, if it is undamaged.
+pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
+    if !data_path(folder, name, generation).exists() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such generation"));
+    }
+    if !is_good(folder, name, generation) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "that generation is damaged"));
+    }
+    if current(folder, name)? == Some(generation) {
+        return Ok(());
+    }
+    let mut link = OsString::from("restored-");
+    link.push(name);
+    let link = beside(folder, "writing")?.join(OsString::from_vec(link.into_vec()));
+    let _ = fs::remove_file(&link);
+    fs::hard_link(data_path(folder, name, generation), &link)?;
+    fs::rename(&link, folder.join(name))?;
+    sync_folder(folder)
+}
+
+/// The damaged copy of a file that its program did not complete, for a look.
+pub fn keep_torn(folder: &Path, name: &OsStr, staged: &Path) -> io::Result<()> {
+    let torn = beside(folder, "torn")?.join(name);
+    fs::copy(staged, torn).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_another_user_can_change_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join(BESIDE);
+        assert!(beside(folder.path(), "kept").is_ok() && list(folder.path()).is_ok());
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(beside(folder.path(), "kept").is_err() && list(folder.path()).is_err());
+        fs::remove_dir_all(&own).unwrap();
+        symlink("/tmp", &own).unwrap();
+        assert!(beside(folder.path(), "kept").is_err() && list(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_kept_name_is_parsed_and_a_strange_one_is_not() {
+        assert_eq!(parse(OsStr::new("restart.g1.g12")), Some((OsStr::new("restart.g1"), 12)));
+        for strange in
+            ["restart", "restart.g", "restart.g01", "restart.gx", "restart.g1.hashes", "restart.g99999999999999999999"]
+        {
+            assert_eq!(parse(OsStr::new(strange)), None, "{strange}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The options of `mainstay files`, as the preload library passes them on with each file: lines `key=value`.
+
+use std::fmt::Write;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Generations to keep, including the newest.
+    pub keep: u32,
+    /// Fail to open a damaged file, in place of an older generation.
+    pub damaged_fails: bool,
+    /// A file that the program has synced is durable when its `close` returns.
+    pub sync_waits: bool,
+    /// Most bytes of staged files on a node. `None`: a quarter of the free memory.
+    pub room_bytes: Option<u64>,
+    /// A supervisor speaks for the program: `helper/silent.rs`.
+    pub is_silent: bool,
+    /// Patterns of sets: words with `{}` for the stem, `*` for the member.
+    pub sets: Vec<String>,
+    /// Members of a set. 0: unknown.
+    pub count: u32,
+    /// The job on all its nodes.
+    pub job: String,
+    /// Nodes of the job. 0: unknown.
+    pub nodes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            keep: 2,
+            damaged_fails: false,
+            sync_waits: false,
+            room_bytes: None,
+            is_silent: false,
+            sets: Vec::new(),
+            count: 0,
+            job: String::new(),
+            nodes: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Other nodes have processes of the same job.
+    pub fn is_on_nodes(&self) -> bool {
+        self.nodes > 1
+    }
+
+    pub fn to_text(&self) -> String {
+        let mut text = format!("keep={}\ncount={}\njob={}\nnodes={}\n", self.keep, self.count, self.job, self.nodes);
+        if let Some(bytes) = self.room_bytes {
+            let _ = writeln!(text, "room={bytes}");
+        }
+        for (key, is_set) in [("damaged", self.damaged_fails), ("sync", self.sync_waits), ("silent", self.is_silent)] {
+            if is_set {
+                let _ = writeln!(text, "{key}=1");
+            }
+        }
+        self.sets.iter().for_each(|set| {
+            let _ = writeln!(text, "set={set}");
+        });
+        text
+    }
+
+    /// Unknown keys and numbers that are none count as missing: the text comes from another process.
+    pub fn from_text(text: &str) -> Options {
+        let mut options = Options::default();
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            match key {
+                "keep" => options.keep = value.parse().unwrap_or(options.keep).max(1),
+                "count" => options.count = value.parse().unwrap_or(0),
+                // It is part of a name, in which "-" separates.
+                "job" => options.job = value.chars().filter(char::is_ascii_alphanumeric).take(32).collect(),
+                "nodes" => options.nodes = value.parse().unwrap_or(1),
+                "room" => options.room_bytes = value.parse().ok(),
+                "damaged" => options.damaged_fails = true,
+                "sync" => options.sync_waits = true,
+                "silent" => options.is_silent = true,
+                "set" => options.sets.push(value.to_owned()),
+                _ => {}
+            }
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_back_from_their_text() {
+        let options = Options {
+            keep: 5,
+            damaged_fails: true,
+            sync_waits: true,
+            room_bytes: Some(1 << 30),
+            is_silent: true,
+            sets: vec!["{}.base {}.*".to_owned()],
+            count: 64,
+            job: "7".to_owned(),
+            nodes: 4,
+        };
+        assert_eq!(Options::from_text(&options.to_text()), options);
+        assert_eq!(Options::from_text(""), Options::default());
+        assert_eq!(Options::from_text("keep=0\nkeep=x\n").keep, 1);
+    }
+}
