@@ -16,6 +16,7 @@ mod files;
 mod gate;
 mod host;
 mod inspect;
+mod libraries;
 mod memory;
 mod message;
 mod rank;

@@ -85,7 +85,7 @@ impl Rank {
     /// The rank has ended. Its memory and its files go.
     pub fn end(&mut self, code: i32) -> Result<()> {
         self.state = State::Ended(code);
-        self.system.end();
+        self.system.end(code == 0);
         memory::clear(self.system.slot).map_err(|error| Error::system("the slot of a rank that has ended", error))
     }
 

@@ -179,6 +179,8 @@ impl Job<'_> {
         for part in self.post.parts() {
             self.take_part(&part)?;
         }
+        // No rank runs before every process has its own: they may use the same files.
+        self.post.sum(&mut [0])?;
         for (number, to) in moves {
             self.post.place(*number, *to);
             if *to == me && !self.ranks.iter().any(|rank| rank.number == *number) {

@@ -1,7 +1,7 @@
 //! How a host program begins a job.
 
 use super::{Balance, job::Job};
-use crate::{Error, Result, Wire, address::Slots, gate, memory, run_report, x86_64};
+use crate::{Error, Result, Wire, address::Slots, gate, memory, run_report, system::begin_protected, x86_64};
 use mainstay_engine::Session;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -43,6 +43,7 @@ impl Reserved {
             let advice = "lift the limit on address space (ulimit -v unlimited)";
             Error::Refused(format!("the addresses of the slots are not free ({error}); {advice}"))
         })?;
+        begin_protected();
         gate::open()?;
         Ok(Reserved(()))
     }

@@ -4,22 +4,22 @@
 
 use super::{
     Arguments, System, kernel,
-    libraries::is_another_mpi,
+    protected::{self, HostFile},
     removed::{Number, bytes_of, name_of, nameless_again, number_of},
 };
-use crate::{Error, Result, memory};
+use crate::{Error, Result, libraries::is_another_mpi, memory};
 use serde::{Deserialize, Serialize};
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
-    ffi::{OsStr, OsString},
+    ffi::{CString, OsStr, OsString},
     fs::{self, File, OpenOptions},
-    io::{self, Seek, SeekFrom},
+    io::{self, Seek, SeekFrom, Write},
     os::{
-        fd::{AsRawFd, FromRawFd, RawFd},
+        fd::{AsRawFd, RawFd},
         unix::{
             ffi::{OsStrExt, OsStringExt},
-            fs::{FileTypeExt, OpenOptionsExt},
+            fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
         },
     },
     path::Path,
@@ -34,8 +34,9 @@ const WRITTEN_MAX: usize = 1024;
 /// An open file of the host, which belongs to a rank.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    pub host: File,
-    path: Vec<u8>,
+    pub host: HostFile,
+    /// A protected file may be renamed while it is open.
+    path: RefCell<Vec<u8>>,
     flags: i32,
     kind: Kind,
     number: Number,
@@ -53,6 +54,18 @@ enum Kind {
     Device,
     /// A pipe, a socket and the like, which no restart can bring back.
     Lost,
+    /// A file that `mainstay files` protects, written in another place until it is closed. With its mode.
+    Protected(u32),
+}
+
+impl Kind {
+    fn is_protected(self) -> bool {
+        matches!(self, Kind::Protected(_))
+    }
+
+    fn has_bytes(self) -> bool {
+        self == Kind::Regular || self.is_protected()
+    }
 }
 
 /// A file of a rank, as it is saved.
@@ -67,7 +80,7 @@ pub(crate) struct SavedFile {
     offset: u64,
     /// The length of a file that the rank writes; a restart cuts it back to that.
     length: Option<u64>,
-    /// The bytes of a file without a name.
+    /// The bytes of a file without a name, and of a protected file that is open to write.
     #[serde(with = "serde_bytes")]
     bytes: Option<Vec<u8>>,
 }
@@ -75,14 +88,14 @@ pub(crate) struct SavedFile {
 impl SavedFile {
     /// The path of a regular file that has one.
     pub fn name(&self) -> Option<&[u8]> {
-        (self.kind == Kind::Regular && self.bytes.is_none()).then_some(&*self.path)
+        (self.kind.has_bytes() && self.bytes.is_none()).then_some(&*self.path)
     }
 }
 
 impl OpenFile {
     /// The path and the file, if its bytes can be mapped again.
-    pub fn regular(&self) -> Option<(&OsStr, &File)> {
-        (self.kind == Kind::Regular).then_some((OsStr::from_bytes(&self.path), &self.host))
+    pub fn regular(&self) -> Option<(OsString, &File)> {
+        self.kind.has_bytes().then(|| (OsString::from_vec(self.path.borrow().clone()), &*self.host))
     }
 
     /// It is a file, whatever it is to the rank.
@@ -91,7 +104,7 @@ impl OpenFile {
     }
 
     fn writes(&self) -> bool {
-        self.kind == Kind::Regular && self.flags & libc::O_ACCMODE != libc::O_RDONLY
+        self.kind.has_bytes() && self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
     /// The rank can overwrite bytes, and read them later.
@@ -99,34 +112,47 @@ impl OpenFile {
         self.kind == Kind::Regular && self.flags & (libc::O_ACCMODE | libc::O_APPEND) == libc::O_RDWR
     }
 
-    fn new(host: RawFd, flags: i32) -> OpenFile {
+    /// Its name now. `None`: it has none.
+    fn name(&self) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Regular => name_of(&self.host),
+            Kind::Protected(_) if self.host.metadata().is_ok_and(|about| about.nlink() == 0) => None,
+            _ => Some(self.path.borrow().clone()),
+        }
+    }
+
+    /// `own`: the name of a protected file.
+    fn new(host: RawFd, flags: i32, own: Option<Vec<u8>>) -> OpenFile {
         // The kernel gave the number to this rank's call just now.
-        let host = owned(host);
+        let host = HostFile::owned(host, own.is_some());
         let about = host.metadata();
         let kind = match about.as_ref().map(fs::Metadata::file_type) {
+            Ok(_) if own.is_some() => Kind::Protected(0),
             Ok(kind) if kind.is_file() => Kind::Regular,
             Ok(kind) if kind.is_dir() => Kind::Directory,
             Ok(kind) if kind.is_char_device() || kind.is_block_device() => Kind::Device,
             _ => Kind::Lost,
         };
         let number = about.map_or((0, 0), |about| number_of(&about));
-        let path =
-            fs::read_link(format!("/proc/self/fd/{}", host.as_raw_fd())).map(|path| path.into_os_string().into_vec());
-        OpenFile { host, path: path.unwrap_or_default(), flags, kind, number, input: None }
+        let link = || fs::read_link(format!("/proc/self/fd/{}", host.as_raw_fd()));
+        let path = own.or_else(|| Some(link().ok()?.into_os_string().into_vec()));
+        OpenFile { path: RefCell::new(path.unwrap_or_default()), host, flags, kind, number, input: None }
     }
 }
 
-#[allow(unsafe_code)]
-fn owned(descriptor: RawFd) -> File {
-    // SAFETY: the caller got the descriptor from the kernel just now; nothing else owns it.
-    unsafe { File::from_raw_fd(descriptor) }
+/// A file that the rank has written and closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Written {
+    path: Vec<u8>,
+    /// It is whole under its name: a restart leaves it as it is.
+    is_protected: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     open: BTreeMap<i32, Rc<OpenFile>>,
     /// Files that the rank has written and closed, the oldest first.
-    written: Vec<Vec<u8>>,
+    written: Vec<Written>,
     /// The lengths, at the last revision, of the files that the rank writes.
     lengths: BTreeMap<Number, u64>,
     /// Files with a remark. Each has only one.
@@ -162,7 +188,11 @@ impl Descriptors {
         Ok(number.into())
     }
 
-    pub fn close_all(&mut self) {
+    /// `in_order`: protected files that are open to write are whole.
+    pub fn close_all(&mut self, in_order: bool) {
+        if !in_order {
+            self.open.retain(|_, file| !file.kind.is_protected());
+        }
         let numbers: Vec<i32> = self.open.keys().copied().collect();
         for number in numbers {
             // It is open.
@@ -173,21 +203,48 @@ impl Descriptors {
     fn close(&mut self, number: i32) -> io::Result<()> {
         let file = self.open.remove(&number).ok_or_else(|| error(libc::EBADF))?;
         if file.writes()
-            && let Some(name) = name_of(&file.host)
+            && let Some(path) = file.name()
         {
-            self.written.retain(|path| *path != name);
-            self.written.push(name);
-            let surplus = self.written.len().saturating_sub(WRITTEN_MAX);
-            self.written.drain(..surplus);
+            self.note_written(Written { path, is_protected: file.kind.is_protected() });
         }
-        Ok(())
+        // The rank may have other numbers for it.
+        Rc::try_unwrap(file).map_or(Ok(()), |file| file.host.close())
     }
 
-    /// The regular files that a revision needs, and their paths.
+    fn note_written(&mut self, new: Written) {
+        self.written.retain(|old| old.path != new.path);
+        self.written.push(new);
+        let surplus = self.written.len().saturating_sub(WRITTEN_MAX);
+        self.written.drain(..surplus);
+    }
+
+    /// The path, if it is that of a protected file that the rank has written.
+    pub fn written_whole(&self, path: Option<&[u8]>) -> Option<Vec<u8>> {
+        let path = path?;
+        self.written.iter().find(|one| one.is_protected && one.path == path).map(|one| one.path.clone())
+    }
+
+    /// A file has lost the name `old`. `new`: it has this one instead.
+    pub fn follow(&mut self, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
+        let Some(old) = old else { return };
+        let was_written = self.written_whole(Some(&old)).is_some();
+        self.written.retain(|one| !(one.is_protected && one.path == old));
+        let Some(new) = new else { return };
+        for file in self.open.values().filter(|file| file.kind.is_protected()) {
+            if *file.path.borrow() == old {
+                file.path.replace(new.clone());
+            }
+        }
+        if was_written {
+            self.note_written(Written { path: new, is_protected: true });
+        }
+    }
+
+    /// The regular files that a revision needs, and their paths. Protected files need no second name while they are written.
     pub fn numbers(&self) -> BTreeMap<Number, Vec<u8>> {
         let open = self.open.values().filter(|file| file.kind == Kind::Regular);
         let open = open.filter_map(|file| Some((number_of(&file.host.metadata().ok()?), name_of(&file.host)?)));
-        let closed = self.written.iter();
+        let closed = self.written.iter().filter(|one| !one.is_protected).map(|one| &one.path);
         let closed =
             closed.filter_map(|path| Some((number_of(&fs::metadata(OsStr::from_bytes(path)).ok()?), path.clone())));
         open.chain(closed).collect()
@@ -202,37 +259,44 @@ impl Descriptors {
                 saved.numbers.push(*number);
                 continue;
             }
-            let length = file.writes().then(|| file.host.metadata().map_or(0, |about| about.len()));
+            let is_protected = file.kind.is_protected();
+            let is_cut = file.writes() && !is_protected;
+            let length = is_cut.then(|| file.host.metadata().map_or(0, |about| about.len()));
             self.lengths.extend(length.map(|length| (file.number, length)));
             let offset = match file.kind {
-                Kind::Regular | Kind::Directory => (&file.host).stream_position().unwrap_or(0),
+                Kind::Regular | Kind::Protected(_) | Kind::Directory => (&*file.host).stream_position().unwrap_or(0),
                 _ => file.input.as_ref().map_or(0, Cell::get),
             };
             if file.kind == Kind::Lost && self.remarked.insert(file.number) {
-                let name = String::from_utf8_lossy(&file.path);
+                let path = file.path.borrow();
+                let name = String::from_utf8_lossy(&path);
                 remarks.push(format!("descriptor {number} ({name}) is not saved; it is closed after a restart"));
             }
             let numbers = vec![*number];
-            let (flags, kind) = (file.flags, file.kind);
-            let name = if kind == Kind::Regular { name_of(&file.host) } else { Some(file.path.clone()) };
-            let bytes = if name.is_none() { bytes_of(&file.host) } else { None };
-            let path = name.unwrap_or_else(|| file.path.clone());
+            let name = file.name();
+            let bytes = if name.is_none() || is_protected { bytes_of(&file.host) } else { None };
+            // Only a file that is open to write gets its name again.
+            let is_nameless = is_protected && (name.is_none() || !file.writes());
+            let mode = || file.host.metadata().map_or(0o600, |about| about.mode() & 0o7777);
+            let kind = match file.kind {
+                Kind::Protected(_) if is_nameless => Kind::Regular,
+                Kind::Protected(_) => Kind::Protected(mode()),
+                kind => kind,
+            };
+            let flags = file.flags;
+            let path = name.unwrap_or_else(|| file.path.borrow().clone());
             all.push((file, SavedFile { numbers, path, flags, kind, offset, length, bytes }));
         }
-        let closed = self.written.iter().filter_map(|path| {
-            let about = fs::metadata(OsStr::from_bytes(path)).ok()?;
-            let length = about.len();
-            self.lengths.insert(number_of(&about), length);
+        let closed = self.written.iter().filter_map(|Written { path, is_protected }| {
+            let (kind, length) = if *is_protected {
+                (Kind::Protected(0), None)
+            } else {
+                let about = fs::metadata(OsStr::from_bytes(path)).ok()?;
+                self.lengths.insert(number_of(&about), about.len());
+                (Kind::Regular, Some(about.len()))
+            };
             let (numbers, path) = (Vec::new(), path.clone());
-            Some(SavedFile {
-                numbers,
-                path,
-                flags: 0,
-                kind: Kind::Regular,
-                offset: 0,
-                length: Some(length),
-                bytes: None,
-            })
+            Some(SavedFile { numbers, path, flags: 0, kind, offset: 0, length, bytes: None })
         });
         all.into_iter().map(|(_, saved)| saved).chain(closed).collect()
     }
@@ -249,23 +313,24 @@ impl Descriptors {
             let path = OsStr::from_bytes(&file.path);
             if file.numbers.is_empty() {
                 cut_back(path, file, remarks);
-                all.written.push(file.path.clone());
+                let is_protected = file.kind.is_protected();
+                all.written.push(Written { path: file.path.clone(), is_protected });
                 continue;
             }
+            let gone = |error| Error::Refused(format!("rank {rank} had {} open, and now: {error}", path.display()));
             let open = match file.kind {
                 Kind::Standard(number) => standard(rank, number, Some(file.offset))?,
                 Kind::Lost => continue,
+                Kind::Protected(mode) => written_again(file, mode).map_err(gone)?,
                 Kind::Regular | Kind::Directory | Kind::Device => {
-                    let host = reopened(file).map_err(|error| {
-                        Error::Refused(format!("rank {rank} had {} open, and now: {error}", path.display()))
-                    })?;
+                    let host = reopened(file).map_err(gone)?;
                     if file.bytes.is_none() {
                         cut_back(path, file, remarks);
                     }
-                    let (path, flags, kind) = (file.path.clone(), file.flags, file.kind);
+                    let (path, flags, kind) = (RefCell::new(file.path.clone()), file.flags, file.kind);
                     let number = host.metadata().map_or((0, 0), |about| number_of(&about));
                     all.lengths.extend(file.length.map(|length| (number, length)));
-                    OpenFile { host, path, flags, kind, number, input: None }
+                    OpenFile { host: host.into(), path, flags, kind, number, input: None }
                 }
             };
             let open = Rc::new(open);
@@ -280,29 +345,47 @@ impl Descriptors {
 /// `place`: where the rank was in it. `None`: it begins.
 fn standard(rank: usize, number: u8, place: Option<u64>) -> Result<OpenFile> {
     let wrong = |error| Error::system("standard input and output", error);
-    let host = if number == 0 && rank != 0 {
-        File::open("/dev/null").map_err(wrong)?
+    let host: HostFile = if number == 0 && rank != 0 {
+        File::open("/dev/null").map_err(wrong)?.into()
     } else {
         // The rank's copy has a number above those of the host's own.
         let result = kernel::call(libc::SYS_fcntl, [number.into(), libc::F_DUPFD_CLOEXEC as u64, 3, 0, 0, 0]);
         match kernel::result(result) {
-            Ok(descriptor) => owned(descriptor as RawFd),
+            Ok(descriptor) => HostFile::owned(descriptor as RawFd, false),
             // The job runs with this one closed.
-            Err(_) => OpenOptions::new().read(true).write(true).open("/dev/null").map_err(wrong)?,
+            Err(_) => OpenOptions::new().read(true).write(true).open("/dev/null").map_err(wrong)?.into(),
         }
     };
     let flags = if number == 0 { libc::O_RDONLY } else { libc::O_WRONLY };
-    let begin = || (&host).stream_position().unwrap_or(0);
+    let begin = || (&*host).stream_position().unwrap_or(0);
     let input = (number == 0 && rank == 0).then(|| Cell::new(place.unwrap_or_else(begin)));
     let kind = Kind::Standard(number);
-    Ok(OpenFile { host, path: Vec::new(), flags, kind, number: (0, 0), input })
+    Ok(OpenFile { host, path: RefCell::default(), flags, kind, number: (0, 0), input })
+}
+
+/// The flags of an open file that are not those of its open alone.
+fn flags_to_keep(file: &SavedFile) -> i32 {
+    // `O_TMPFILE` includes the flag of a directory, so a directory keeps it.
+    let nameless = if file.kind == Kind::Directory { 0 } else { libc::O_TMPFILE };
+    file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | nameless)
+}
+
+/// Writes a protected file anew, as far as it was. Without protection it is written in place.
+fn written_again(file: &SavedFile, mode: u32) -> io::Result<OpenFile> {
+    let name = CString::new(file.path.clone())?;
+    let anew = libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOCTTY;
+    let flags = flags_to_keep(file) | file.flags & libc::O_ACCMODE;
+    let (host, own) = protected::open(libc::AT_FDCWD, &name, flags | anew, mode)?;
+    let open = OpenFile::new(host, flags, own);
+    open.host.set_permissions(fs::Permissions::from_mode(mode))?;
+    (&*open.host).write_all(file.bytes.as_deref().unwrap_or_default())?;
+    (&*open.host).seek(SeekFrom::Start(file.offset))?;
+    Ok(open)
 }
 
 fn reopened(file: &SavedFile) -> io::Result<File> {
     let access = file.flags & libc::O_ACCMODE;
-    // `O_TMPFILE` includes the flag of a directory, so a directory keeps it.
-    let nameless = if file.kind == Kind::Directory { 0 } else { libc::O_TMPFILE };
-    let keep = file.flags & !(libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | nameless);
+    let keep = flags_to_keep(file);
     let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
     let mut options = OpenOptions::new();
     options.read(reads).write(writes).custom_flags(keep);
@@ -349,7 +432,7 @@ impl System {
         if file.can_overwrite() {
             let place = match number {
                 libc::SYS_pwrite64 | libc::SYS_pwritev => arguments[3],
-                _ => (&file.host).stream_position().unwrap_or(u64::MAX),
+                _ => (&*file.host).stream_position().unwrap_or(u64::MAX),
             };
             self.remark_overwrite(&file, place);
         }
@@ -359,7 +442,8 @@ impl System {
     /// A restart restores the length of a file, but not bytes that were overwritten. A remark names each such file.
     fn remark_overwrite(&mut self, file: &OpenFile, place: u64) {
         if self.descriptors.overwrites(file, place) {
-            let (rank, path) = (self.rank, String::from_utf8_lossy(&file.path));
+            let path = file.path.borrow();
+            let (rank, path) = (self.rank, String::from_utf8_lossy(&path));
             let text =
                 format!("rank {rank} overwrites bytes of {path} after a checkpoint; a restart cannot restore them");
             self.remarks.push(text);
@@ -374,12 +458,12 @@ impl System {
             _ => (libc::AT_FDCWD as u64, a, b as i32, c),
         };
         let directory = self.directory_of(directory as i32)?;
-        let host_flags = (flags | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
-        let open = |_: &mut System| kernel::call(libc::SYS_openat, [directory as u64, path, host_flags, mode, 0, 0]);
-        let host = kernel::result(self.with_umask(open))?;
-        let file = OpenFile::new(host as RawFd, flags);
-        let name = OsString::from_vec(memory::string(self.slot, path as usize)?);
-        if !file.writes() && is_another_mpi(Path::new(&name), Path::new(OsStr::from_bytes(&file.path))) {
+        let host_flags = flags | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let name = CString::new(memory::string(self.slot, path as usize)?)?;
+        let (host, own) = self.with_umask(|_| protected::open(directory, &name, host_flags, mode as u32))?;
+        let file = OpenFile::new(host, flags, own);
+        let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+        if !file.writes() && is_another_mpi(name, Path::new(OsStr::from_bytes(&file.path.borrow()))) {
             return Err(error(libc::ENOENT));
         }
         self.descriptors.enter(Rc::new(file), 0)
@@ -431,7 +515,7 @@ impl System {
     /// Passes on a call that makes a descriptor which no file name stands for.
     pub(super) fn new_descriptor(&mut self, number: i64, arguments: Arguments) -> io::Result<i64> {
         let host = kernel::result(kernel::call(number, arguments))?;
-        let file = OpenFile { kind: Kind::Lost, ..OpenFile::new(host as RawFd, libc::O_RDWR) };
+        let file = OpenFile { kind: Kind::Lost, ..OpenFile::new(host as RawFd, libc::O_RDWR, None) };
         self.descriptors.enter(Rc::new(file), 0)
     }
 
@@ -444,7 +528,7 @@ impl System {
         let flags = if number == libc::SYS_pipe2 { flags } else { 0 };
         let mut ends = [0i32; 2];
         kernel::result(kernel::call(libc::SYS_pipe2, [(&raw mut ends) as u64, flags, 0, 0, 0, 0]))?;
-        let files = ends.map(|end| Rc::new(OpenFile::new(end, libc::O_RDWR)));
+        let files = ends.map(|end| Rc::new(OpenFile::new(end, libc::O_RDWR, None)));
         let [reads, writes] = files;
         let reads = self.descriptors.enter(reads, 0)? as i32;
         let writes = self.descriptors.enter(writes, 0)? as i32;

@@ -1,6 +1,6 @@
 //! The rank's own directory, and its files by name.
 
-use super::{Arguments, System, kernel};
+use super::{Arguments, System, kernel, protected};
 use crate::{Error, Result, memory};
 use std::{
     ffi::OsString,
@@ -38,6 +38,29 @@ impl Directory {
     }
 }
 
+/// A name in a call: the host's descriptor of its directory, its address, and the absolute name if files are protected.
+type Name = (u64, u64, Option<Vec<u8>>);
+
+/// A call that takes a name from a file. `new`: it gives another one.
+struct NameChange {
+    old: Name,
+    new: Option<Name>,
+}
+
+impl NameChange {
+    fn of(system: &System, number: i64, [from, name, to, new_name, ..]: Arguments) -> Option<NameChange> {
+        let full =
+            |directory: u64, name: u64| (directory, name, protected::own_name(system.slot, directory as RawFd, name));
+        match number {
+            libc::SYS_unlinkat => Some(NameChange { old: full(from, name), new: None }),
+            libc::SYS_renameat | libc::SYS_renameat2 => {
+                Some(NameChange { old: full(from, name), new: Some(full(to, new_name)) })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl System {
     /// The host's descriptor for a directory that a call names.
     pub(super) fn directory_of(&self, number: i32) -> io::Result<RawFd> {
@@ -65,17 +88,25 @@ impl System {
                 Err(error) => return kernel::number(&error),
             }
         }
-        let [from, name, to, new_name, ..] = arguments;
-        match number {
-            libc::SYS_unlinkat => self.removed.keep(from, name),
-            libc::SYS_renameat | libc::SYS_renameat2 => {
-                self.removed.keep(from, name);
-                self.removed.keep(to, new_name);
-                self.removed.will_be_renamed((from, name), (to, new_name));
-            }
-            _ => {}
+        let change = NameChange::of(self, number, arguments);
+        if let Some(change) = &change {
+            self.before(change);
         }
-        self.with_umask(|_| kernel::call(number, arguments))
+        let result = self.with_umask(|system| protected::call(system.slot, number, arguments));
+        if let Some(change) = change.filter(|_| result == 0) {
+            self.descriptors.follow(change.old.2, change.new.and_then(|new| new.2));
+        }
+        result
+    }
+
+    /// Files that lose a name keep a second one.
+    fn before(&mut self, change: &NameChange) {
+        let (from, name, old) = &change.old;
+        self.removed.keep(*from, *name, self.descriptors.written_whole(old.as_deref()));
+        if let Some((to, new_name, new)) = &change.new {
+            self.removed.keep(*to, *new_name, self.descriptors.written_whole(new.as_deref()));
+            self.removed.will_be_renamed((*from, *name), (*to, *new_name));
+        }
     }
 
     /// The older calls, as their `*at` twins.
@@ -107,9 +138,10 @@ impl System {
             let mut whole = self.directory.path().map_err(|_| io::Error::from_raw_os_error(libc::ENOENT))?;
             whole.extend([b"/", &*name, b"\0"].concat());
             arguments[0] = whole.as_ptr() as u64;
-            return kernel::result(kernel::call(number, arguments));
+            // The name is no longer in the rank's memory.
+            return kernel::result(protected::call_with(number, arguments));
         }
-        kernel::result(kernel::call(number, arguments))
+        kernel::result(protected::call(self.slot, number, arguments))
     }
 
     /// `/proc/self/exe` is the rank's program, not the host.

@@ -51,12 +51,12 @@ impl System {
         let most = most.min(i32::MAX as u64) as usize;
         let bytes = if file.is_a_file() {
             let mut bytes = vec![0; most];
-            let got = std::os::unix::fs::FileExt::read_at(&file.host, &mut bytes, place.get())?;
+            let got = std::os::unix::fs::FileExt::read_at(&*file.host, &mut bytes, place.get())?;
             bytes.truncate(got);
             bytes
         } else {
             let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            bytes_at(&mut kept, &mut &file.host, place.get(), most)?
+            bytes_at(&mut kept, &mut &*file.host, place.get(), most)?
         };
         memory::write(self.slot, to as usize, &bytes)?;
         place.set(place.get() + bytes.len() as u64);

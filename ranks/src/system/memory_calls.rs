@@ -160,7 +160,7 @@ impl System {
         if is_saved {
             return Ok(Source::Memory);
         }
-        Ok(Source::File { file: self.mapped.enter(Path::new(path), handle)?, offset })
+        Ok(Source::File { file: self.mapped.enter(Path::new(&path), handle)?, offset })
     }
 
     pub(super) fn munmap(&mut self, _: i64, [address, bytes, ..]: Arguments) -> io::Result<i64> {

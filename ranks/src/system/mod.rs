@@ -8,14 +8,15 @@ mod descriptors;
 mod directory;
 mod input;
 mod kernel;
-mod libraries;
 mod memory_calls;
 mod polling;
 mod process;
+mod protected;
 mod rank_system;
 mod removed;
 mod table;
 
 pub(crate) use kernel::call as pass;
+pub(crate) use protected::begin as begin_protected;
 pub(crate) use rank_system::{Arguments, Outcome, SavedSystem, System};
 pub(crate) use removed::remove_second;

@@ -134,10 +134,11 @@ impl System {
         })
     }
 
-    /// The rank has ended: it has no memory and no files any more. The files that it wrote are still cut back.
-    pub fn end(&mut self) {
+    /// The rank has ended: it has no memory and no files any more. The files that it wrote are still cut back. `in_order`:
+    /// protected files that it has left open are whole.
+    pub fn end(&mut self, in_order: bool) {
         self.areas = Areas::default();
-        self.descriptors.close_all();
+        self.descriptors.close_all(in_order);
     }
 
     /// Does system call `number`. `thread_pointer`: the rank's.

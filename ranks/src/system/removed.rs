@@ -1,7 +1,7 @@
 //! Files that a rank removes or renames while the last revision needs them. A second name beside each keeps it until a
 //! newer revision is safe; a restart gives it its own name back.
 
-use super::kernel;
+use super::{kernel, protected};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -106,18 +106,18 @@ impl Removed {
         }
     }
 
-    /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor.
-    pub fn keep(&mut self, directory: u64, name: u64) {
+    /// A call takes the name at the address `name` from a file, in the directory of the host's descriptor. `own`: the path
+    /// of a protected file that the rank has written.
+    pub fn keep(&mut self, directory: u64, name: u64, own: Option<Vec<u8>>) {
         let number = number_at((directory, name));
         let all = [&self.newest, &self.previous, &self.older];
-        let path = number.and_then(|number| all.iter().find_map(|one| one.needed.get(&number).cloned()));
-        let Some(path) = path else { return };
+        let needed = || number.and_then(|number| all.iter().find_map(|one| one.needed.get(&number).cloned()));
+        let Some(path) = own.or_else(needed) else { return };
         let second = second_name(&path);
         let _ = fs::remove_file(OsStr::from_bytes(&second));
         let Ok(second) = CString::new(second) else { return };
-        let current = libc::AT_FDCWD as u64;
         // A file system without second names loses the file, as it does outside of slots.
-        if kernel::call(libc::SYS_linkat, [directory, name, current, second.as_ptr() as u64, 0, 0]) == 0 {
+        if protected::link(directory, name, &second) {
             self.newest.lost.insert(path);
         }
     }
@@ -195,7 +195,7 @@ mod tests {
             let names = [&first, &log].map(|path| CString::new(path.as_os_str().as_bytes()).unwrap());
             let [from, to] = names.each_ref().map(|name| (libc::AT_FDCWD as u64, name.as_ptr() as u64));
             removed.will_be_renamed(from, to);
-            removed.keep(from.0, from.1);
+            removed.keep(from.0, from.1, None);
             fs::rename(&first, &log).unwrap();
         };
         rename(&mut removed);

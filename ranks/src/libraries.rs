@@ -9,7 +9,7 @@ use std::path::Path;
 const NAMES: [&str; 2] = ["libmpi.so", "libmpi_abi.so"];
 
 /// Whether `file`, which a rank opened by `name`, is the library of another MPI.
-pub(super) fn is_another_mpi(name: &Path, file: &Path) -> bool {
+pub(crate) fn is_another_mpi(name: &Path, file: &Path) -> bool {
     let is_mpi = name.file_name().is_some_and(|name| {
         NAMES.iter().any(|one| name.as_encoded_bytes().strip_prefix(one.as_bytes()).is_some_and(is_version))
     });
