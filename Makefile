@@ -19,6 +19,9 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 # The MPI libraries for ranks in slots: their compiler, and the folder of its objects.
 RANKS_CC ?= $(CC)
 RANKS_OBJECTS ?= target/ranks-objects
+# The library that `mainstay files` loads into programs.
+FILES_OBJECTS ?= target/files-objects
+FILES = $(MAKE) -s --no-print-directory -f files/preload/Makefile OUT='$(BUILT)/files' OBJECTS='$(FILES_OBJECTS)' CC='$(RANKS_CC)'
 RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ranks' OBJECTS='$(RANKS_OBJECTS)' CC='$(RANKS_CC)'
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
@@ -100,6 +103,7 @@ build: check-rust
 	cargo build --profile=$(BUILD_PROFILE) --locked
 	@ln -sf libmainstay.so $(BUILT)/$(SONAME)
 	@$(RANKS)
+	@$(FILES)
 	@rm -rf $(BUILT)/stand_ins && cp -r capi/stand_ins $(BUILT)/stand_ins
 
 stage: build
@@ -193,6 +197,8 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	install -m 755 $(BUILT)/ranks/standard/*.so.1 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard/'
 	ln -sf libmpi.so.12 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/mpich/libmpi.so'
 	ln -sf libmpi_abi.so.1 '$(DESTDIR)$(PREFIX)/lib/mainstay/ranks/standard/libmpi_abi.so'
+	install -d '$(DESTDIR)$(PREFIX)/lib/mainstay/files'
+	install -m 755 $(BUILT)/files/libmainstay_files.so '$(DESTDIR)$(PREFIX)/lib/mainstay/files/'
 	install -m 755 $(BUILT)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'

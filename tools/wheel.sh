@@ -13,7 +13,7 @@ export "CARGO_TARGET_$(echo "$under" | tr '[:lower:]' '[:upper:]')_LINKER=$PWD/t
 # A source package loses the executable bit.
 chmod +x tools/zig_cc.sh
 rm -rf dist
-make --no-print-directory stage BUILT="target/$host/release" RANKS_CC="$PWD/tools/zig_cc.sh" RANKS_OBJECTS=target/wheel-objects
+make --no-print-directory stage BUILT="target/$host/release" RANKS_CC="$PWD/tools/zig_cc.sh" RANKS_OBJECTS=target/wheel-objects FILES_OBJECTS=target/wheel-files-objects
 maturin build --release --compatibility "manylinux_$(echo "$GLIBC" | tr . _)" --out dist
 # Git lists the files of the source package.
 [ ! -e .git ] || maturin sdist --out dist

@@ -7,6 +7,7 @@ mod arguments;
 mod consent;
 mod document;
 mod exit;
+mod files;
 mod given;
 mod look;
 mod output;
@@ -18,6 +19,7 @@ mod replaced;
 mod room;
 mod run;
 mod setup;
+mod signals;
 mod space;
 mod stand_in;
 mod take;
@@ -115,6 +117,8 @@ fn main() -> ExitCode {
         Command::Rollback(wanted) => tend::rollback(&wanted),
         Command::Reserve(wanted) => room::reserve(&wanted),
         Command::Grow(wanted) => room::grow(&wanted),
+        Command::Files(wanted) => return files::files(&wanted).unwrap_or_else(ended_early),
+        Command::FilesHelper(wanted) => files::helper(&wanted),
         Command::StandIn(wanted) => stand_in::make(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Rehearse(wanted) => return run::rehearse(&wanted),

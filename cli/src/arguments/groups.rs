@@ -18,6 +18,7 @@ const GROUPS: [Group; 5] = [
         commands: &[
             "run",
             "rehearse",
+            "files",
             "checkpoint",
             "evacuate",
             "advise",

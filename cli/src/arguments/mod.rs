@@ -1,6 +1,7 @@
 //! The command line and its help.
 
 mod advise;
+mod files;
 mod groups;
 mod look;
 mod model;
@@ -16,6 +17,7 @@ mod tend;
 mod trace;
 
 pub use advise::*;
+pub use files::*;
 pub use groups::command;
 pub use look::*;
 pub use model::*;
@@ -93,8 +95,11 @@ pub enum Command {
     Mpicxx(Mpicxx),
     Mpifort(Mpifort),
     StandIn(StandIn),
+    Files(Files),
     #[command(hide = true)]
     HostRanks(HostRanks),
+    #[command(hide = true)]
+    FilesHelper(FilesHelper),
     Reserve(Reserve),
     Grow(Grow),
     Trace(Trace),

@@ -124,6 +124,9 @@ pub struct Run {
     /// needs the program file only; libraries may be missing or newer. Costs room and time; with incremental capture once
     #[arg(long, requires = "virtual_ranks")]
     pub with_libraries: bool,
+    /// Protect the restart files that the program writes by itself, as `mainstay files --match PATTERN`; repeat for several
+    #[arg(long, value_name = "PATTERN")]
+    pub files: Vec<String>,
     /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,

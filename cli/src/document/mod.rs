@@ -3,6 +3,7 @@
 
 mod advise;
 mod diff;
+mod files;
 mod key;
 mod look;
 mod model;
@@ -14,6 +15,7 @@ mod tend;
 
 pub use advise::*;
 pub use diff::*;
+pub use files::*;
 pub use key::Key;
 pub use look::*;
 pub use model::*;

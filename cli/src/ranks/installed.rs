@@ -1,4 +1,4 @@
-//! The files for ranks in slots and for stand-ins that were installed together with this command, as `mainstay config` finds its own.
+//! The files for ranks in slots, for stand-ins and for `mainstay files` that were installed together with this command, as `mainstay config` finds its own.
 
 use crate::exit::{Exit, Failure};
 use mainstay_engine::printable_path;
@@ -21,6 +21,8 @@ pub struct Installed {
     pub host_library: PathBuf,
     /// The sources of the libraries that stand in for others.
     pub stand_ins: PathBuf,
+    /// The library that `mainstay files` loads into programs.
+    pub files: PathBuf,
 }
 
 impl Installed {
@@ -52,6 +54,7 @@ impl Installed {
             host_headers: prefix.join("include"),
             host_library: prefix.join("lib"),
             stand_ins: prefix.join("share/mainstay/stand_ins"),
+            files: prefix.join("lib/mainstay/files/libmainstay_files.so"),
         }
     }
 
@@ -65,6 +68,7 @@ impl Installed {
             host_headers: ranks.join("host"),
             host_library: folder.to_owned(),
             stand_ins: folder.join("stand_ins"),
+            files: folder.join("files/libmainstay_files.so"),
             libraries: ranks,
         }
     }

@@ -1,7 +1,8 @@
 //! Waits until the ranks of a failed job have released its spaces.
 
-use super::{signals::Signals, spaces};
+use super::spaces;
 use crate::exit::say;
+use crate::signals::Signals;
 use mainstay_engine::printable_path;
 use nix::sys::signal::Signal;
 use std::{

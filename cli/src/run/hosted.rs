@@ -1,6 +1,6 @@
 //! A job with ranks in slots: the host program stands before the program in its command.
 
-use super::launcher;
+use super::{launcher, protected::protecting};
 use crate::{
     arguments,
     exit::{Failure, say},
@@ -48,6 +48,8 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
         // Not every launcher passes variables on to other machines.
         words.extend(["env".into(), format!("MAINSTAY_EVERY_SECONDS={}", every.as_secs_f64()).into()]);
     }
+    // The host does the system calls of its ranks, so their names are redirected there.
+    words.extend(protecting(wanted)?);
     match parts {
         Some(parts) => words.push(ranks::host_program(&wanted.command[parts.launcher], &installed)?.into()),
         None => words.extend([installed.command.clone().into(), "host-ranks".into()]),

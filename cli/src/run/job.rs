@@ -6,13 +6,15 @@ use super::{
     last::LastCheckpoint,
     launcher::Words,
     report::{Recoveries, Report},
-    signals::{Signals, asks_to_end},
     starting::Starting,
     tree,
     watch::{Watch, Watching},
 };
-use crate::exit::say;
-use mainstay_engine::printable_path;
+use crate::{
+    exit::say,
+    signals::{Signals, asks_to_end},
+};
+use mainstay_engine::{printable_path, unix_ns};
 use nix::{
     errno::Errno,
     sys::{
@@ -87,6 +89,8 @@ pub fn run(
     let mut command = Command::new(program);
     let variables = words.variables.iter().map(|(name, value)| (name, value));
     command.args(arguments).envs(variables).env(Report::VARIABLE, report.path());
+    // Files of a killed start and of the next one must not mix.
+    command.env("MAINSTAY_RUN_STARTED", unix_ns().to_string());
     if fresh {
         command.env("MAINSTAY_START", "fresh");
     }

@@ -18,9 +18,9 @@ mod launcher;
 mod nodes;
 mod outcome;
 mod placing;
+mod protected;
 mod rehearse;
 mod report;
-mod signals;
 mod spaces;
 mod starting;
 mod summary;
@@ -30,7 +30,8 @@ mod watch;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
-    outside,
+    files, outside,
+    signals::Signals,
     space::completing,
     text::count,
 };
@@ -44,7 +45,6 @@ use nix::sys::signal::Signal;
 use outcome::{Outcome, Ranks};
 use placing::Nodes;
 use report::{Recoveries, Report, Reported};
-use signals::Signals;
 use spaces::Newest;
 use std::{
     path::PathBuf,
@@ -83,9 +83,15 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
 
 /// Runs the job and reports the result; returns the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
+    // Programs look at their restart files before any helper is there.
+    files::salvage_all();
     if let Some(ranks) = wanted.virtual_ranks {
         let Hosted { command, found } = hosted::hosted(wanted, ranks)?;
         found.tell();
+        return follow(&arguments::Run { command, ..wanted.clone() });
+    }
+    if !wanted.files.is_empty() {
+        let command = protected::with_files(wanted)?;
         return follow(&arguments::Run { command, ..wanted.clone() });
     }
     follow(wanted)

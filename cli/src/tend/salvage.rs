@@ -4,7 +4,7 @@ use crate::{
     arguments,
     document::{self, Incomplete, Key, Missing, PoolLeft, SalvagedShard},
     exit::{Exit, Failure},
-    output,
+    files, output,
     space::completing::pool_directory,
     text::count,
     text::{self, Align},
@@ -15,6 +15,15 @@ use mainstay_engine::{
 };
 
 pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
+    if let Some(folder) = wanted.space.as_deref().filter(|_| !wanted.dry_run)
+        && let Some(page) = files::salvage(folder)?
+    {
+        output::text(&page)?;
+        // Files of unchanged programs, and no space.
+        if mainstay_files::list(folder).is_ok_and(|files| !files.is_empty()) {
+            return Ok(Exit::Good);
+        }
+    }
     let directory = match &wanted.pool_directory {
         Some(directory) => directory.clone(),
         None => pool_directory()?,

@@ -7,14 +7,20 @@ use crate::{
     arguments,
     document::Status,
     exit::{Exit, Failure, say},
-    output,
+    files, output,
     replaced::refuse_irreplaceable,
 };
-use mainstay_engine::{status::Standing, unix_ns};
+use mainstay_engine::{ErrorKind, status::Standing, unix_ns};
 use std::{io, thread};
 
 pub fn status(wanted: &arguments::Status) -> Result<Exit, Failure> {
     wanted.prometheus.iter().try_for_each(|file| refuse_irreplaceable(file))?;
+    // A folder may have protected files, and no space.
+    if Standing::of(&wanted.space.path).is_err_and(|error| error.kind() == ErrorKind::NotASpace)
+        && let Some(exit) = files::status(&wanted.space.path, wanted.space.json)?
+    {
+        return Ok(exit);
+    }
     let Some(pause) = wanted.watch else { return Ok(tell(wanted)?.0) };
     let mut is_first = true;
     loop {

@@ -14,7 +14,6 @@ use super::{
     job::{Ended, Limits},
     kills::{Calm, Killed, Killing, Moment},
     report::{Recoveries, Report},
-    signals::Signals,
     tree,
 };
 use crate::{
@@ -23,6 +22,7 @@ use crate::{
     exit::{Exit, Failure, say},
     look, output, outside,
     random::Random,
+    signals::Signals,
     text::count,
 };
 use mainstay_engine::{Landmarks, Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};

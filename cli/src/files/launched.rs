@@ -1,0 +1,73 @@
+//! The facts that a launcher gives each of its processes: ranks, nodes, and the job's name.
+
+use std::{env, fs, iter::successors};
+
+/// Scripts may stand between a rank and its launcher.
+const PARENTS_MAX: usize = 8;
+
+pub struct Launched {
+    /// 0: unknown.
+    pub ranks: u32,
+    pub nodes: u32,
+    /// `None`: the launcher gives no name that all nodes have.
+    pub name: Option<String>,
+}
+
+impl Launched {
+    /// From the variables of Open MPI, MPICH's Hydra, PMIx and Slurm.
+    pub fn here() -> Launched {
+        let number = |names: &[&str]| names.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
+        let ranks = number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(0);
+        let on_node = number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]);
+        // mpiexec in an allocation starts its daemons by srun: then the step is that of the daemons.
+        let nodes = on_node
+            .filter(|count| *count > 0)
+            .map(|count| ranks.div_ceil(count))
+            .or_else(|| number(&["SLURM_STEP_NUM_NODES"]))
+            .unwrap_or(1);
+        Launched { ranks, nodes: nodes.max(1), name: name().map(|name| short(&name)) }
+    }
+
+    /// The same for all processes of this node that the launcher starts, and another for each start.
+    pub fn job(&self, given: Option<&str>) -> String {
+        let named = || Some(format!("{}{}", given?, env::var("MAINSTAY_RUN_STARTED").unwrap_or_default()));
+        self.name.clone().or_else(named).map_or_else(|| short(&started_by()), |job| short(&job))
+    }
+}
+
+/// A name that all processes of the start have, and no other start.
+fn name() -> Option<String> {
+    let given = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    given("PMIX_NAMESPACE").or_else(|| given("PRTE_LAUNCHED_NAMESPACE")).or_else(control_port).or_else(|| {
+        // Without a step, several starts of a batch job have the same name.
+        Some(format!("{}.{}", given("SLURM_JOB_ID")?, given("SLURM_STEP_ID")?))
+    })
+}
+
+/// Hydra gives its processes no name for the job, but tells its proxy on each node where mpiexec listens: HOST:PORT.
+fn control_port() -> Option<String> {
+    env::var_os("PMI_RANK")?;
+    let parents = successors(Some(nix::unistd::getppid().as_raw()), |pid| stat(*pid).get(1)?.parse().ok());
+    parents.take(PARENTS_MAX).take_while(|pid| *pid > 1).find_map(|pid| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = command.split(|byte| *byte == 0);
+        words.find(|word| *word == b"--control-port")?;
+        String::from_utf8(words.next()?.to_vec()).ok()
+    })
+}
+
+/// The launcher starts all processes of a node from one of its own, or the user's shell starts this one.
+fn started_by() -> String {
+    let parent = nix::unistd::getppid().as_raw();
+    format!("{parent}{}", stat(parent).get(19).map_or("", String::as_str))
+}
+
+/// The state of a process, and the fields after it.
+fn stat(pid: i32) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    text.rsplit(')').next().unwrap_or("").split_whitespace().map(str::to_owned).collect()
+}
+
+fn short(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).rev().take(32).collect()
+}

@@ -1,0 +1,85 @@
+//! `mainstay files`: protects the restart files of programs that are not changed, and looks at them.
+
+mod failure;
+mod kernel;
+mod launched;
+mod look;
+mod protect;
+
+pub use look::status;
+pub use protect::inserted;
+
+use crate::{
+    arguments::{Files, FilesHelper, LookAtFiles},
+    exit::{Exit, Failure},
+};
+use failure::of_stage;
+use mainstay_engine::printable_path;
+use mainstay_files::{Member, Stage, close_inherited, has_staged, serve, staged_in};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::{
+    env,
+    path::Path,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+pub fn files(wanted: &Files) -> Result<ExitCode, Failure> {
+    match &wanted.look {
+        Some(LookAtFiles::Ls(of)) => look::ls(of).map(ExitCode::from),
+        Some(LookAtFiles::Verify(of)) => look::verify(of).map(ExitCode::from),
+        Some(LookAtFiles::Restore { folder, file }) => look::restore(folder, file).map(ExitCode::from),
+        None => protect::protect(&wanted.protect),
+    }
+}
+
+pub fn helper(wanted: &FilesHelper) -> Result<Exit, Failure> {
+    close_inherited();
+    // The kernel sends it when an open breaks a lease. It would end the helper.
+    let _ = signal_hook::flag::register(nix::libc::SIGIO, Arc::new(AtomicBool::new(false)));
+    // A descriptor for each process that has a file open.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+    let stage = Stage::make(Some(&wanted.stage)).map_err(|e| of_stage(&wanted.stage, &e))?;
+    serve(stage).map(|()| Exit::Good).map_err(|e| of_stage(&wanted.stage, &e))
+}
+
+/// Completes the files in `folder` that a program closed before it was killed, and tells of each. `None`: there
+/// are none.
+pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
+    let staged = |stage: &Stage| staged_in(stage, folder).unwrap_or_default();
+    let Some(stage) = Stage::find() else { return Ok(None) };
+    let before = staged(&stage);
+    if before.is_empty() {
+        return Ok(None);
+    }
+    let mut page: String = complete(stage.clone())?.into_iter().map(|line| line + "\n").collect();
+    let after = staged(&stage);
+    for file in before {
+        let is_left = after.iter().any(|other| other.path == file.path);
+        let outcome = match (is_left, file.is_whole) {
+            (true, _) => "left: a program has it open, or it could not be saved",
+            (false, true) => "completed",
+            (false, false) => "torn: its program was killed with it open, so the file before stays",
+        };
+        page += &format!("{}: {outcome}\n", printable_path(&file.path));
+    }
+    Ok(Some(page))
+}
+
+/// Completes the files of killed jobs on this node, in all folders.
+pub fn salvage_all() {
+    if let Some(stage) = Stage::find()
+        && has_staged(&stage)
+    {
+        let _ = complete(stage);
+    }
+}
+
+/// A helper does it when it starts.
+fn complete(stage: Stage) -> Result<Vec<String>, Failure> {
+    let path = stage.path().to_owned();
+    let finish = || Member::join(stage, &env::current_exe()?)?.finish();
+    finish().map(|finished| [finished.told, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
+}

@@ -1,0 +1,230 @@
+//! Runs a program with the preload library, and waits at its end until its files are durable.
+
+use super::{
+    failure::of_stage,
+    kernel::{self, Ended, run_caught},
+    launched::Launched,
+};
+use crate::{
+    arguments::{Catch, ProtectFiles},
+    exit::{Exit, Failure, say},
+    ranks::{Installed, in_path},
+    signals::Signals,
+};
+use mainstay_engine::printable_path;
+use mainstay_files::{Member, Options, Program, Stage, Wanted, program};
+use nix::{
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::{Signal, kill},
+    },
+    unistd::Pid,
+};
+use signal_hook::low_level::emulate_default_handler;
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, ExitStatus},
+};
+
+/// The program returned 0, but a file is not saved. EX_TEMPFAIL of sysexits.h.
+const NOT_SAVED: u8 = 75;
+const CANNOT_START: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
+    let Some((name, arguments)) = wanted.command.split_first() else {
+        return Err(Failure::usage("the program comes after --: mainstay files --match 'restart.*' -- ./program"));
+    };
+    if wanted.matches.is_empty() {
+        return Err(Failure::usage("no file is protected without a pattern: --match 'restart.*'"));
+    }
+    let options = options(wanted)?;
+    let wanted =
+        &ProtectFiles { matches: absolute(&wanted.matches), exclude: absolute(&wanted.exclude), ..wanted.clone() };
+    check_text(&wanted.matches, "--match")?;
+    check_text(&wanted.exclude, "--exclude")?;
+    let by_kernel = wanted.catch == Some(Catch::Kernel);
+    if let Err(code) = check_program(name, by_kernel) {
+        return Ok(ExitCode::from(code));
+    }
+    let library = if by_kernel { None } else { Some(library()?) };
+    let stage = Stage::make(wanted.stage.as_deref());
+    let usual = Path::new("/dev/shm");
+    let stage = stage.map_err(|e| of_stage(wanted.stage.as_deref().unwrap_or(usual), &e))?;
+    let path = stage.path().to_owned();
+    let own = env::current_exe().map_err(|e| of_stage(&path, &e))?;
+    // Files that a killed job left are complete before the program looks.
+    let member = Member::join(stage.clone(), &own).map_err(|e| of_stage(&path, &e))?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    let status = if let Some(library) = library {
+        command.env("LD_PRELOAD", preload(&library));
+        command.env("MAINSTAY_FILES_STAGE", &path).env("MAINSTAY_FILES_COMMAND", &own);
+        command.env("MAINSTAY_FILES_MATCH", wanted.matches.join("\n"));
+        command.env("MAINSTAY_FILES_EXCLUDE", wanted.exclude.join("\n"));
+        command.env("MAINSTAY_FILES_OPTIONS", options.to_text());
+        run(&mut command)
+    } else {
+        let (matches, exclude) = (wanted.matches.clone(), wanted.exclude.clone());
+        match run_caught(command, &member, &Wanted { stage, matches, exclude, options, say }, run) {
+            Ended::Run(status) => status,
+            Ended::NotCaught(reason) => return Ok(ExitCode::from(not_caught(Path::new(name), &reason))),
+        }
+    };
+    let killed_by = status.as_ref().ok().and_then(ExitStatusExt::signal);
+    let code = match status {
+        Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8,
+        Err(error) => {
+            say(&format!("{} cannot be started: {error}; check the name and PATH", printable_path(Path::new(name))));
+            if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START }
+        }
+    };
+    let finished = member.finish().map_err(|e| of_stage(&path, &e))?;
+    finished.told.iter().chain(&finished.remarks).for_each(|line| say(line));
+    if let Some(signal) = killed_by
+        && Launched::here().ranks > 0
+    {
+        end_by(signal);
+    }
+    let is_short = code == 0 && !finished.told.is_empty();
+    Ok(ExitCode::from(if is_short { NOT_SAVED } else { code }))
+}
+
+/// Ends this process as its program has ended. Hydra ends a job if a signal has ended a rank, but lets it go on if a rank
+/// returned 137: the others would wait for the killed rank forever.
+fn end_by(signal: i32) {
+    // It would be our memory, over the program's.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    let Ok(signal) = Signal::try_from(signal) else { return };
+    let _ = emulate_default_handler(signal as i32);
+    let _ = kill(Pid::this(), signal);
+}
+
+/// Runs the program. Passes on the signals that a launcher, or a user, sends to this process, which they have started.
+fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    let mut signals = Signals::catch()?;
+    let mut child = command.spawn()?;
+    // The number belongs to the program until `try_wait` has seen its end.
+    let program = Pid::from_raw(child.id() as i32);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        for caught in signals.wait(None) {
+            if !caught.from_terminal && caught.signal != Signal::SIGCHLD {
+                let _ = kill(program, caught.signal);
+            }
+        }
+    }
+}
+
+fn options(wanted: &ProtectFiles) -> Result<Options, Failure> {
+    check_text(&wanted.sets, "--set")?;
+    for set in &wanted.sets {
+        let is_good = |word: &str| word.matches("{}").count() == 1 && word.matches('*').count() <= 1;
+        if set.split_whitespace().next().is_none() || !set.split_whitespace().all(is_good) {
+            return Err(Failure::usage(format!(
+                "--set {set:?}: each word has one {{}} and at most one *: '{{}}.base {{}}.*'"
+            )));
+        }
+    }
+    let launched = Launched::here();
+    let count = wanted.count.unwrap_or(launched.ranks);
+    if count == 0 && wanted.sets.iter().any(|set| set.contains('*')) {
+        return Err(Failure::usage("no launcher says how many files a set has: give --count N"));
+    }
+    if launched.nodes > 1 && launched.name.is_none() && wanted.job.is_none() {
+        return Err(Failure::usage(
+            "the launcher gives this job on several nodes no name: give --job NAME, the same on all nodes, and another at each start",
+        ));
+    }
+    Ok(Options {
+        keep: wanted.keep,
+        damaged_fails: wanted.damaged.is_some(),
+        sync_waits: wanted.fsync.is_some(),
+        room_bytes: wanted.room,
+        is_silent: wanted.catch == Some(Catch::Kernel),
+        sets: wanted.sets.clone(),
+        count,
+        job: launched.job(wanted.job.as_deref()),
+        nodes: launched.nodes,
+    })
+}
+
+/// A pattern for a path is compared with the absolute path of a file.
+fn absolute(patterns: &[String]) -> Vec<String> {
+    let here = env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default();
+    let is_relative = |pattern: &str| pattern.contains('/') && !pattern.starts_with(['/', '*']);
+    let completed = patterns.iter().map(|pattern| match is_relative(pattern) {
+        true => format!("{here}/{}", pattern.trim_start_matches("./")),
+        false => pattern.clone(),
+    });
+    completed.collect()
+}
+
+/// Patterns go to the library as lines.
+fn check_text(patterns: &[String], option: &str) -> Result<(), Failure> {
+    match patterns.iter().find(|pattern| pattern.is_empty() || pattern.contains('\n')) {
+        Some(pattern) => Err(Failure::usage(format!("{option} {pattern:?}: a pattern is one line of text"))),
+        None => Ok(()),
+    }
+}
+
+/// Says why a program cannot be caught.
+fn check_program(name: &OsStr, by_kernel: bool) -> Result<(), u8> {
+    if let Err(message) = kernel::check_not_nested(Path::new(name)) {
+        say(&message);
+        return Err(CANNOT_START);
+    }
+    let Some(path) = in_path(name) else { return Ok(()) };
+    let reason = match program(&path) {
+        Ok(Program::Static) if by_kernel => return Ok(()),
+        Ok(Program::Static) => {
+            "it is linked statically, so no library can catch its files. Link it dynamically, or give --catch kernel"
+        }
+        Ok(Program::SetUser) => {
+            "it runs as another user, so the system loads no library of yours into it. Start it without `mainstay files`"
+        }
+        _ => return Ok(()),
+    };
+    Err(not_caught(&path, reason))
+}
+
+fn not_caught(name: &Path, reason: &str) -> u8 {
+    say(&format!("{} cannot be caught: {reason}", printable_path(name)));
+    CANNOT_START
+}
+
+fn library() -> Result<PathBuf, Failure> {
+    let installed = Installed::find()?;
+    match installed.files.exists() {
+        true => Ok(installed.files),
+        false => Err(Failure {
+            exit: Exit::System,
+            message: format!("{} is missing; install Mainstay again", printable_path(&installed.files)),
+        }),
+    }
+}
+
+/// Ours comes first, so that other libraries see the calls that it passes on.
+fn preload(library: &Path) -> OsString {
+    let mut all = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
+/// The words that `mainstay run --files` puts before a program.
+pub fn inserted(patterns: &[String], job: &str) -> Result<Vec<OsString>, Failure> {
+    let own = env::current_exe().and_then(fs::canonicalize);
+    let own = own.map_err(|e| Failure::refused(format!("the path of this command is unknown: {e}")))?;
+    let matches = patterns.iter().flat_map(|pattern| ["--match".into(), pattern.into()]);
+    let words = [own.into(), "files".into(), "--job".into(), job.into()];
+    Ok(words.into_iter().chain(matches).chain(["--".into()]).collect())
+}
