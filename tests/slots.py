@@ -7,7 +7,7 @@ from pathlib import Path
 import library
 from command import MAINSTAY
 from limits import LIMIT_S
-from mpi import MPICH, OPENMPI, ROOT
+from mpi import MPICH, OPENMPI, ROOT, processes
 from programs import BUILT
 from supervised import run
 
@@ -54,6 +54,22 @@ def on(processes, command, mpi):
         return list(map(str, command))
     variables = (f"{name}={value}" for name, value in mpi.variables)
     return ["env", *variables, *mpi.mpiexec(processes, command)]
+
+
+def hosts(pid):
+    """The processes below `pid` that hold ranks."""
+    found, above = [], [pid]
+    while above:
+        above = [child for child, parent in processes() if parent in above]
+        found += [pid for pid in above if "host-ranks" in called(pid)[1:2] or called(pid)[0].endswith("mainstay-ranks")]
+    return found
+
+
+def called(pid):
+    try:
+        return Path("/proc", str(pid), "cmdline").read_text().split("\0")
+    except OSError:
+        return [""]
 
 
 def in_slots(command, ranks, folder, mpi=None, processes=0, options=(), restarts=0, **variables):

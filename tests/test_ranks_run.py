@@ -5,15 +5,15 @@ import os
 import re
 import signal
 import subprocess
-from pathlib import Path
 
 import library
 import pytest
 from command import MAINSTAY, mainstay
 from limits import LIMIT_S
-from mpi import ROOT, SURVIVING, processes
+from mpi import ROOT, SURVIVING
 from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
 from slots import build as build_in_slots
+from slots import hosts
 from supervised import Run, run
 
 RANKS, STEPS, HOLD = 4, 300, 100
@@ -59,22 +59,6 @@ def result(output):
 def compiled(command, folder):
     done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
     return done.returncode, done.stdout, done.stderr
-
-
-def hosts(pid):
-    """The processes below `pid` that hold ranks."""
-    found, above = [], [pid]
-    while above:
-        above = [child for child, parent in processes() if parent in above]
-        found += [pid for pid in above if "host-ranks" in called(pid)[1:2] or called(pid)[0].endswith("mainstay-ranks")]
-    return found
-
-
-def called(pid):
-    try:
-        return Path("/proc", str(pid), "cmdline").read_text().split("\0")
-    except OSError:
-        return [""]
 
 
 def kill_held(space, command, scratch, go, killed=1):

@@ -1,0 +1,637 @@
+"""Under its name a restart file of an unchanged program is always one whole generation, whatever is killed, and when."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+
+import pytest
+from limits import until
+from protected import PRELUDE, end_of, node_in, python
+from ways import rarely
+
+OPEN = "file = os.open('restart', os.O_WRONLY | os.O_CREAT | os.O_TRUNC); os.write(file, b'half')\n"
+
+
+@pytest.fixture
+def node(scratch):
+    with node_in(scratch / "run") as node:
+        yield node
+
+
+def test_a_file_has_its_name_once_it_is_closed(node):
+    node.files("put('restart', 'old')")
+    done = node.files(
+        """
+        with open('restart', 'w') as file:
+            file.write('new')
+            file.flush()
+            print(past('restart'), get('restart'))
+        os.write(1, get('restart').encode())
+        """.replace("\n        ", "\n")
+    )
+    assert done.stdout == "newold new\n" or done.stdout == "old new\nnew"
+    assert node.text() == "new" and node.kept() == {1: "old", 2: "new"} and done.stderr == ""
+    assert not node.writing()
+
+
+@pytest.mark.parametrize("end, code", [
+    ("killed()", 137), ("os.abort()", 134), ("os._exit(3)", 3), ("sys.exit(1)", 1), 
+    ("os.set_inheritable(file, True); os.execv('/bin/false', ['false'])", 1),
+    ("os.fork() or killed(); os.wait()", 0),
+])  # fmt: skip
+def test_a_program_that_ends_badly_with_the_file_open_leaves_the_file_before(node, end, code):
+    node.files("put('restart', 'old')")
+    done = node.files(OPEN + end, code=code or 75)
+    assert node.text() == "old" and node.torn() == "half"
+    assert "its program was killed with it open; the file before stays" in done.stderr
+    assert node.kept() == {1: "old"} and not node.writing()
+
+
+@pytest.mark.parametrize("end", [
+    "os.close(file)", "sys.exit(0)", "os._exit(0)", "pass", "os.dup2(1, file)", "os.closerange(3, 100)",
+    "os.execv('/bin/true', ['true'])", "os.fork() and os.wait(); os._exit(0)", "os.fork() or os._exit(0); os.close(file); os.wait()",
+    "os.set_inheritable(file, True); os.execv('/bin/true', ['true'])",
+])  # fmt: skip
+def test_a_program_that_closes_the_file_or_ends_in_order_leaves_the_new_file(node, end):
+    node.files("put('restart', 'old')")
+    done = node.files(OPEN + end)
+    assert (node.text(), node.torn(), done.stderr) == ("half", None, "")
+
+
+def test_a_file_that_was_never_whole_has_no_name(node):
+    node.files(OPEN + "killed()", code=137)
+    assert (node.text(), node.torn()) == (None, "half")
+    assert node.files("print(os.path.exists('restart'), os.listdir('.'))").stdout == "False ['.mainstay']\n"
+
+
+STARTS = {
+    "files": lambda node: node.files("pass"),
+    "run": lambda node: node.mainstay("run", "--restarts", "1", "--", *python("pass")),
+    "salvage": lambda node: node.mainstay("salvage", node.folder),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_job_is_killed_with_its_helper_after_the_close(node, start):
+    """The next start on that node completes the file."""
+    node.files("put('restart', 'old')")
+    with node.faulty_helper("any:hold:0") as helper:
+        with node.started("put('restart', 'new'); print('closed', flush=True); signal.pause()") as program:
+            assert program.stdout.readline() == "closed\n"
+            helper.meets()
+        assert node.text() == "old"
+        end_of(helper.process.pid)
+    assert node.text() == "old"
+    said = STARTS[start](node)
+    assert node.text() == "new" and node.kept() == {1: "old", 2: "new"} and not node.writing()
+    assert start != "salvage" or f"{node.folder}/restart: completed" in said
+
+
+def test_a_helper_is_killed_at_each_step_of_a_publication(node):
+    """The name has the file before, or the new one; and the next start completes it."""
+    before = None
+    for step in range(100):
+        with node.faulty_helper(f"any:kill:{step}") as helper:
+            with node.started(f"put('restart', '{step}'); print('closed', flush=True); signal.pause()") as program:
+                assert program.stdout.readline() == "closed\n"
+                node.is_done()
+            if not helper.has_met():
+                break
+        assert node.text() in (before, str(step)), step
+        node.files("pass")
+        assert node.text() == str(step) and not node.writing(), step
+        assert all(one["good"] for one in node.status()["files"][0]["generations"]), step
+        before = str(step)
+    assert 6 < step < 100
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
+    """The next start reads the file before."""
+    node.files("put('restart', 'old')")
+    with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
+        assert program.stdout.readline() == "open\n"
+        node.kill_helper()
+    said = STARTS[start](node)
+    assert node.files("print(get('restart'))").stdout == "old\n"
+    assert (node.text(), node.torn()) == ("old", "half")
+    assert start != "salvage" or f"{node.folder}/restart: torn" in said
+
+
+def test_a_torn_file_of_a_killed_job_fails_no_later_job(node):
+    """It is told once. The helper of the killed job still runs."""
+    node.files("put('restart', 'old')")
+    with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
+        assert program.stdout.readline() == "open\n"
+    until(lambda: node.torn() == "half")
+    assert "its program was killed with it open" in node.files("put('restart', 'new')").stderr
+    assert node.files("pass").stderr == "" and node.text() == "new"
+
+
+def test_a_program_that_updates_after_such_a_kill_begins_with_the_file_before(node):
+    node.files("put('restart', 'old')")
+    with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
+        assert program.stdout.readline() == "open\n"
+        node.kill_helper()
+    node.files(
+        "put('restart', '!', 'a+'); file = open('restart', 'r+'); file.write('O'); file.close()", match=["restart"]
+    )
+    assert node.text() == "Old!" and node.torn() == "half"
+
+
+@pytest.mark.parametrize("moment", ["open", "closed"])
+def test_the_helper_alone_is_killed(node, moment):
+    """The program goes on with the next helper."""
+    node.files("put('restart', 'old')")
+    program = "print('open', flush=True); sys.stdin.readline(); os.write(file, b' and half'); os.close(file)\n"
+    program += "print('closed', flush=True); sys.stdin.readline(); print(get('restart'))"
+    with node.started(OPEN + program) as program:
+        for line in ("open\n", "closed\n"):
+            assert program.stdout.readline() == line
+            if line.strip() == moment:
+                node.kill_helper()
+            program.stdin.write("\n")
+            program.stdin.flush()
+        said, errors = program.communicate(timeout=100)
+        assert (program.returncode, said, errors) == (0, "half and half\n", "")
+    assert node.text() == "half and half"
+
+
+def test_a_file_is_whole_only_once_every_process_has_closed_it(node):
+    """Two descriptors by fcntl, as NumPy has; two processes; the child is killed."""
+    node.files("put('restart', 'old')")
+    done = node.files(
+        OPEN
+        + "import fcntl; copy = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10); os.close(copy); print(past('restart'))\n"
+        "os.write(file, b' and half'); os.close(file)"
+    )
+    assert done.stdout == "old\n" and node.text() == "half and half"
+    done = node.files(OPEN + "child = os.fork()\nif not child: killed()\nos.waitpid(child, 0); os.close(file)", code=75)
+    assert node.text() == "half and half" and node.torn() == "half"
+
+
+def test_the_shell_redirects_to_a_protected_file(node):
+    """The shell opens it, forks, copies its descriptor, and runs programs."""
+    script = (
+        "echo one > restart; { echo two; /bin/echo three; } > restart.2; exec > restart.3; echo 4; exec /bin/echo five"
+    )
+    node.files(["sh", "-c", script])
+    assert [node.text(name) for name in ("restart", "restart.2", "restart.3")] == ["one\n", "two\nthree\n", "4\nfive\n"]
+    done = node.files(["bash", "-c", "echo half > restart; (echo x; kill -9 $BASHPID) > restart; true"], code=75)
+    assert node.text() == "half\n" and node.torn() == "x\n", done
+
+
+def test_the_file_before_is_kept(node):
+    """A program that fails may close a bad file in order: the front cannot know. So it keeps older generations."""
+    for number in range(4):
+        node.files(f"put('restart', '{number}')", "--keep", "3")
+    assert node.kept() == {2: "1", 3: "2", 4: "3"}
+    node.files("with open('restart', 'w') as file:\n  file.write('bad')\n  raise OSError", "--keep", "3", code=1)
+    assert node.text() == "bad" and node.kept() == {3: "2", 4: "3", 5: "bad"}
+    node.mainstay("files", "restore", ".", "restart")
+    assert node.text() == "3"
+    node.files("put('restart', '4')", "--keep", "1")
+    assert node.kept() == {6: "4"}
+
+
+def test_a_hard_link_of_a_generation_stays_as_it_is_when_the_file_is_written_anew(node):
+    node.files("put('restart', 'old')")
+    os.link(node.folder / "restart", node.folder / "mine")
+    node.files("put('restart', 'new', 'r+')")
+    assert (node.text(), node.text("mine")) == ("new", "old")
+
+
+def test_a_file_that_does_not_match_is_left_alone(node):
+    node.files(
+        "put('other', 'x'); put('restart.tmp', 'y'); put('.restart', 'z'); os.mkdir('restart.d'); put('restart.d/a', 'b')",
+        "--exclude", "*.tmp", match=["restart*", ".restart"],
+    )  # fmt: skip
+    assert sorted(os.listdir(node.folder)) == [".restart", "other", "restart.d", "restart.tmp"]
+
+
+def test_a_pattern_with_a_slash_is_for_the_whole_path(node):
+    os.mkdir(node.folder / "part")
+    node.files("put('part/restart', 'x'); put('restart', 'y')", match=["*/part/restart"])
+    assert (node.folder / "part" / ".mainstay").exists() and not (node.folder / ".mainstay").exists()
+
+
+def test_a_log_that_is_appended_to_passes_through(node):
+    with node.started(
+        "log = open('restart.log', 'a'); log.write('line'); log.flush(); print('said', flush=True); signal.pause()"
+    ) as program:
+        assert program.stdout.readline() == "said\n"
+        assert node.text("restart.log") == "line"
+    assert not (node.folder / ".mainstay").exists()
+    # It is no generation any more, and no damage.
+    node.files("put('restart', 'one'); put('restart', '!', 'a'); print(get('restart'))")
+    assert node.files("print(get('restart'))").stdout == "one!\n" and node.kept() == {}
+    # A staged file that is appended to is still one file.
+    node.files(
+        "a = open('restart', 'w'); a.write('one'); a.flush(); b = open('restart', 'a'); b.write('two'); b.close(); a.close()"
+    )
+    assert node.text() == "onetwo"
+
+
+def test_a_signal_for_the_command_reaches_the_program(node):
+    with node.started(
+        "signal.signal(signal.SIGTERM, lambda *_: (put('restart', 'last'), sys.exit(5))); print('up', flush=True)\n"
+        "while True: signal.pause()"
+    ) as program:
+        assert program.stdout.readline() == "up\n"
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(100) == 5
+    assert node.text() == "last"
+
+
+def test_other_preloads_stay_and_the_helper_has_none(node):
+    """Nor has it a file, a handler, or a folder of the program's."""
+    done = node.files(
+        f"put('restart', 'x'); print(os.environ['LD_PRELOAD']); print(get('restart'))",
+        variables={"LD_PRELOAD": "/lib/x86_64-linux-gnu/libm.so.6"},
+    )
+    assert done.stdout.splitlines()[0].endswith("/libmainstay_files.so:/lib/x86_64-linux-gnu/libm.so.6")
+    with node.started(
+        OPEN + "print('open', flush=True); sys.stdin.readline(); put('restart.2', ''); print('again', flush=True)\n"
+        "signal.pause()"
+    ) as program:
+        assert program.stdout.readline() == "open\n"
+        node.kill_helper()
+        # The library starts this one.
+        program.stdin.write("\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "again\n"
+        helper = node.helper()
+        environment = open(f"/proc/{helper}/environ").read()
+        assert "LD_PRELOAD" not in environment and "MAINSTAY_FILES_MATCH" not in environment
+        until(lambda: not [link for link in links_of(helper) if str(node.folder) in link])
+        assert os.readlink(f"/proc/{helper}/cwd") == "/"
+
+
+def links_of(process):
+    """The files that a process has open."""
+    links = []
+    for fd in os.listdir(f"/proc/{process}/fd"):
+        with suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/{process}/fd/{fd}"))
+    return links
+
+
+def test_all_programs_of_the_node_see_a_new_file_at_once(node):
+    node.files("put('restart', 'old')")
+    done = node.files(
+        OPEN + "one, other = os.stat('restart'), os.fstat(file)\n"
+        "print(get('restart'), one.st_size, os.path.samestat(one, other), os.path.samestat(os.lstat('restart'), other), flush=True)\n"
+        "import subprocess; subprocess.run(['cat', 'restart']); print('', past('restart')); os.close(file)"
+    )
+    assert done.stdout == "half 4 True True\nhalf old\n"
+
+
+def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
+    """HDF5 opens a file so before it writes it anew."""
+    node.files("put('restart', 'old')")
+    before = os.stat(node.folder / "restart")
+    node.files(
+        "file = os.open('restart', os.O_RDWR); os.read(file, 2); os.fstat(file); os.close(file); open('restart', 'r+').close()"
+    )
+    assert os.path.samestat(before, os.stat(node.folder / "restart")) and node.kept() == {1: "old"}
+
+
+CHANGES = {
+    "write": ("os.write(file, b'NEW')", "NEWdle"),
+    "pwrite": ("os.pwrite(file, b'NEW', 3)", "midNEW"),
+    "writev": ("os.lseek(file, 1, 0); os.writev(file, [b'N', b'EW'])", "mNEWle"),
+    "mmap": ("import mmap; memory = mmap.mmap(file, 6); memory[:3] = b'NEW'", "NEWdle"),
+    "ftruncate": ("os.ftruncate(file, 3)", "mid"),
+    "dup": ("os.write(os.dup(file), b'NEW')", "NEWdle"),
+    "sendfile": ("os.write(1, b''); other = os.open('/proc/self/cmdline', 0); os.copy_file_range"
+                 " and os.sendfile(file, os.open(sys.executable, 0), 1, 3)", "ELFdle"),
+    "child": ("os.set_inheritable(file, True); os.spawnl(os.P_WAIT, '/bin/sh', 'sh', '-c', f'printf NEW >&{file}')", "NEWdle"),
+    "fork": ("if not os.fork():\n  os.write(file, b'NEW'); os._exit(0)\nos.wait()", "NEWdle"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "how, room", [*((how, ()) for how in CHANGES), ("write", ("--room", "1")), ("mmap", ("--room", "1"))]
+)
+def test_an_update_in_place_is_whole_or_nothing(node, how, room):
+    change, result = CHANGES[how]
+    node.files("put('restart', 'middle')")
+    program = f"file = os.open('restart', os.O_RDWR)\n{change}\n"
+    done = node.files(program + "killed()", *room, code=137)
+    assert (node.text(), node.torn()) == ("middle", result), done
+    node.files(program + "os.close(file)", *room)
+    assert node.text() == result and not node.writing()
+
+
+def test_calls_on_a_name_come_in_order_with_its_publication(node):
+    node.files(
+        "put('restart', 'new'); os.chmod('restart', 0o640); os.utime('restart', (1, 2)); print(os.stat('restart').st_mtime)\n"
+        "os.link('restart', 'mine'); os.rename('restart', 'restart.2'); print(os.path.exists('restart')); os.truncate('restart.2', 2)"
+    )
+    assert (node.text(), node.text("restart.2"), node.text("mine")) == (None, "ne", "new")
+    assert os.stat(node.folder / "restart.2").st_mode & 0o7777 == 0o640 and os.stat(node.folder / "mine").st_mtime == 2
+    done = node.files(
+        "put('restart', 'x'); os.unlink('restart'); print(os.path.exists('restart')); os.unlink('restart.2')"
+    )
+    assert done.stdout == "False\n" and node.kept() == node.kept("restart.2") == {}
+    assert (node.text(), node.text("restart.2")) == (None, None)
+
+
+def test_a_program_that_renames_its_new_file_over_the_old_one_is_protected(node):
+    node.files("put('restart', 'old')")
+    node.files("put('restart.tmp', 'new'); os.rename('restart.tmp', 'restart')")
+    assert (node.text(), node.text("restart.tmp")) == ("new", None) and node.kept()[1] == "old"
+    node.files("put('restart', 'x'); os.rename('restart', 'plain'); put('other', 'y'); os.rename('other', 'restart')")
+    assert (node.text("plain"), node.text()) == ("x", "y")
+    node.files(
+        "file = open('restart.tmp', 'w'); file.write('half'); file.flush(); os.rename('restart.tmp', 'restart'); killed()",
+        code=137,
+    )
+    assert node.text() != "half"
+
+
+def test_a_program_without_descriptors_0_to_2_is_protected(node):
+    node.files(
+        "os.close(0); os.close(1); os.close(2); put('restart', 'x'); file = os.open('restart', 0); os._exit(file)"
+    )
+    assert node.text() == "x"
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damaged", ["restart", ".mainstay/kept/restart.g2.hashes"])
+def test_a_damaged_file_gives_way_to_the_one_before(node, damaged):
+    node.files("put('restart', 'old'); put('restart', 'new')")
+    flip(node.folder / damaged)
+    node.end()  # a helper verifies a file once
+    done = node.files("print(get('restart'))")
+    assert done.stdout == "old\n" and "restart is damaged (generation 2); generation 1 is read instead" in done.stderr
+    done = node.files("print(get('restart'))", "--damaged", "fail", code=1)
+    assert "Input/output error" in done.stderr and "`mainstay files restore` has generation 1" in done.stderr
+    assert "DAMAGED" in node.mainstay("files", "verify", ".", code=None)
+    assert [one["good"] for one in node.status()["files"][0]["generations"]] == [False, True]
+    node.mainstay("files", "restore", ".", "restart")
+    assert node.text() == "old"
+    flip(node.folder / "restart")
+    done = node.files("print(get('restart'))", code=1)
+    assert "restart is damaged, and so is each older generation that was kept" in done.stderr
+
+
+def test_ls_verify_and_restore(node):
+    assert node.mainstay("files", "ls", ".") == "no protected files in .\n"
+    node.files("put('restart', 'old'); put('restart', 'newer')")
+    rows = [line.split() for line in node.mainstay("files", "ls", ".").splitlines()]
+    assert [row[:3] for row in rows[-2:]] == [["restart", "2", "5"], ["restart", "1", "3"]] and rows[-2][-3:] == [
+        "under",
+        "its",
+        "name",
+    ]
+    assert node.mainstay("files", "verify", ".").count("good") == 2
+    listed = json.loads(node.mainstay("files", "ls", ".", "--json"))["files"][0]
+    assert listed["name"] == "restart" and [one["generation"] for one in listed["generations"]] == [2, 1]
+    assert (
+        node.mainstay("files", "restore", ".", "restart@1") == "./restart is generation 1 now\n"
+        and node.text() == "old"
+    )
+    node.mainstay("files", "restore", ".", "restart@7", code=None)
+    assert node.text() == "old"
+    (node.folder / "restart").unlink()
+    (node.folder / "restart").write_text("by hand")
+    assert "was not written with `mainstay files`" in node.mainstay("files", "ls", ".")
+    assert node.files("print(get('restart'))").stdout == "by hand\n"
+
+
+def test_the_close_fails_if_the_target_is_full(node):
+    program = "put('restart', 'o' * 400000)\ntry:\n  put('restart', 'n' * 900000)\nexcept OSError as error:\n  print(error.errno)"
+    script = 'mount -t tmpfs -o size=1m none . && cd . && cd "$PWD" && "$@"; echo $?; head -c 3 restart; ls .mainstay/writing'
+    done = node.run(["unshare", "-m", "sh", "-c", script, "sh", *node.words(program)])
+    assert done.stdout == f"{errno.ENOSPC}\n0\nooo" and "no room for 900000 bytes" in done.stderr, done
+
+
+@pytest.mark.parametrize("end, text", [("os.close(file)", "half"), ("killed()", "old")])
+def test_a_file_without_room_in_memory_is_written_through(node, end, text):
+    node.files("put('restart', 'old')")
+    done = node.files(
+        OPEN + "print(len(os.listdir('.mainstay/writing')), get('restart'), flush=True)\n" + end,
+        "--room",
+        "1",
+        code=None,
+    )
+    assert done.stdout == "1 half\n" and node.text() == text and not node.writing()
+
+
+def test_a_file_that_cannot_be_saved_after_the_close_is_told(node):
+    node.files("put('restart', 'old')")
+    with node.faulty_helper(f"fsync:{errno.EIO}:0") as helper:
+        done = node.files("put('restart', 'new')", code=75)
+        assert helper.has_met() and "restart: it could not be saved" in done.stderr and node.text() == "old"
+        assert "could not be saved" in node.mainstay("status", ".", code=None)
+        again = "try:\n  put('restart', 'x')\nexcept OSError as error:\n  print(error.errno)\nput('restart', 'newest')"
+        assert node.files(again).stdout == f"{errno.EIO}\n"
+        assert node.text() == "newest"
+
+
+def test_a_program_of_another_user_is_not_protected_and_says_so(node):
+    os.chmod(node.folder, 0o777)
+    os.chmod(node.folder.parent, 0o755)
+    words = ["setpriv", "--reuid", "65534", "--clear-groups", "sh", "-c", "echo x > restart"]
+    done = node.files(words, code=None)
+    assert node.text() == "x\n" and "not protected" in done.stderr, done
+
+
+def test_a_program_that_no_library_can_be_loaded_into_is_refused_by_name(node, scratch):
+    (scratch / "one.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", "-o", scratch / "static", scratch / "one.c"], check=True)
+    shutil.copy("/bin/true", scratch / "set-user")
+    os.chown(scratch / "set-user", 65534, 65534)
+    os.chmod(scratch / "set-user", 0o4755)
+    for name, reason in (("static", "it is linked statically"), ("set-user", "it runs as another user")):
+        done = node.files([scratch / name], code=126)
+        assert f"{scratch / name} cannot be caught: {reason}" in done.stderr
+
+
+def test_a_stage_of_another_making_is_refused(node):
+    os.mkdir(node.stage, 0o755)
+    os.chmod(node.stage, 0o755)
+    assert "others can change the folder of the stage" in node.files("pass", code=None).stderr
+    os.rmdir(node.stage)
+    os.symlink("/tmp", node.stage)
+    assert "cannot be used" in node.files("pass", code=None).stderr
+    os.unlink(node.stage)
+
+
+def test_a_stage_with_strange_files_is_survived(node, scratch):
+    for part in ("files", "records", "whole", "failed", "prepared"):
+        (node.stage / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chmod(node.stage, 0o700)
+    (scratch / "precious").write_text("precious")
+    (node.stage / "records" / "0000000000000001").write_bytes(b"garbage")
+    (node.stage / "records" / "0000000000000002").write_bytes(f"{scratch}\0001\0001\0precious\0000\0001\0".encode())
+    (node.stage / "files" / "0000000000000002").symlink_to(scratch / "precious")
+    (node.stage / "whole" / "0000000000000002").write_bytes(b"")
+    node.files("put('restart', 'x')", code=None)
+    assert node.text() == "x" and (scratch / "precious").read_text() == "precious"
+    subprocess.run(["rm", "-rf", node.stage], check=True)
+
+
+def test_mainstay_run_protects_files_and_restarts_from_the_last_whole_one(node):
+    program = (
+        "if os.path.exists('restart'):\n  print('from', get('restart')); sys.exit()\nput('restart', 'first')\n"
+        + OPEN
+        + "killed()"
+    )
+    said = node.mainstay("run", "--restarts", "1", "--files", "restart*", "--", *python(program))
+    assert "from first" in said and node.text() == "first"
+
+
+SET = ("--set", "{}.base {}.*", "--count", "2")
+MEMBERS = ("restart.base", "restart.0", "restart.1")
+WRITE_SET = "for name in ('restart.base', 'restart.0', 'restart.1'): put(name, 'new')\n"
+
+
+def test_the_files_of_a_set_become_whole_together(node):
+    node.files(WRITE_SET.replace("new", "old"), *SET)
+    assert [node.text(name) for name in MEMBERS] == ["old"] * 3
+    done = node.files(
+        "put('restart.base', 'new'); put('restart.0', 'new'); os.open('restart.1', os.O_WRONLY); killed()",
+        *SET,
+        code=137,
+    )
+    assert [node.text(name) for name in MEMBERS] == ["old"] * 3 and "its set is not whole" in done.stderr
+    done = node.files("put('restart.base', 'new'); put('restart.0', 'new')", *SET, code=75)
+    assert [node.text(name) for name in MEMBERS] == ["old"] * 3 and "its set is not whole" in done.stderr
+    node.files(WRITE_SET, *SET)
+    assert [node.text(name) for name in MEMBERS] == ["new"] * 3
+    assert not node.writing() and not [*(node.folder / ".mainstay" / "sets").iterdir()]
+
+
+@pytest.mark.parametrize("part", [1, *rarely(0, 2, 3)])
+def test_a_helper_is_killed_at_each_step_of_a_set(node, part):
+    """After the next start all files are new, or all are old."""
+    node.files(WRITE_SET.replace("new", "-1"), *SET)
+    for step in range(part, 100, 4):
+        with node.faulty_helper(f"any:kill:{step}") as helper:
+            with node.started(
+                WRITE_SET.replace("new", str(step)) + "print('closed', flush=True); signal.pause()", *SET
+            ) as program:
+                assert program.stdout.readline() == "closed\n"
+                node.is_done()
+            if not helper.has_met():
+                break
+        done = node.files(f"print(*map(get, {MEMBERS}))", *SET)
+        texts = set(done.stdout.split())
+        assert len(texts) == 1 and texts <= {str(step), str(step - 4), "-1"}, (step, done)
+        node.files(WRITE_SET.replace("new", str(step)), *SET)
+        assert {node.text(name) for name in MEMBERS} == {str(step)}, step
+    assert 4 < step < 96
+
+
+def test_strange_files_beside_the_protected_ones_are_survived(node, scratch):
+    beside = node.folder / ".mainstay"
+    for part in ("kept", "writing", "sets/1-x-restart", "torn/restart"):
+        (beside / part).mkdir(parents=True)
+    (scratch / "outside").mkdir()
+    (beside / "kept" / "restart.g18446744073709551615").write_text("x")
+    (beside / "kept" / "restart.g3").mkdir()
+    os.mkfifo(beside / "kept" / "restart.g3.hashes")
+    (beside / "sets" / "1-x-restart" / "commit").write_text("0000000000000001 ../../outside/x\n\n\0 z\n")
+    (beside / "writing" / "0000000000000001").write_text("x")
+    node.files("put('restart', 'x'); print(get('restart'))", code=None)
+    node.mainstay("files", "verify", ".", code=None)
+    assert node.text() in ("x", None) and not [*(scratch / "outside").iterdir()]
+    node.files(OPEN + "killed()", code=137)
+
+
+NAMES = ("restart.1", "restart.2", "restart.3")
+
+
+def random_program(seed):
+    """Calls on three names. Each prints its outcome."""
+    chance = random.Random(seed)
+    calls = []
+    for number in range(20):
+        name, other = chance.sample(NAMES, 2)
+        text = chance.choice("abcdef") * chance.choice((0, 1, 5, 5000))
+        place = chance.randrange(8)
+        calls.append(chance.choice((
+            f"put({name!r}, {text!r})", f"put({name!r}, {text!r})", f"put({name!r}, {text!r}, 'r+')", f"put({name!r}, {text!r}, 'x')",
+            f"print(get({name!r}))", f"os.rename({name!r}, {other!r})", f"os.unlink({name!r})", f"os.truncate({name!r}, {place})",
+            f"print(os.stat({name!r}).st_size)", f"put({name!r}, {text!r}, 'a')", f"os.replace({name!r}, 'other.{number}')",
+            f"file = open({name!r}, 'r+b'); file.seek({place}); file.write(b'!'); file.seek(0); print(file.read()); file.close()",
+            f"file = os.open({name!r}, os.O_RDWR | os.O_CREAT); os.pwrite(file, b'?', {place}); os.close(os.dup(file)); os.close(file)",
+            f"os.fork() or (put({name!r}, {text!r}), os._exit(0)); os.wait()",
+        )))  # fmt: skip
+    return "".join(
+        f"try:\n  {call}\nexcept OSError as error:\n  print(error.errno)\nsys.stdout.flush()\n" for call in calls
+    )
+
+
+@pytest.mark.parametrize("seed", [*range(4), *rarely(*range(4, 400))])
+def test_a_random_program_sees_and_leaves_the_same_files_as_without(node, scratch, seed):
+    """At the end it is killed with a file open, which changes nothing."""
+    program = random_program(seed)
+    plain = scratch / "plain"
+    plain.mkdir()
+    expected = node.run(python(program), folder=plain)
+    done = node.files(
+        program + f"file = open({NAMES[seed % 3]!r}, 'w'); file.write('half'); file.flush(); killed()", code=137
+    )
+    assert done.stdout == expected.stdout, program
+    for name in NAMES:
+        path = plain / name
+        assert node.text(name) == (path.read_text() if path.exists() else None), (name, program)
+    assert "generation" not in done.stderr and not node.writing(), done.stderr
+
+
+def test_a_renamed_folder_takes_its_files_along(node):
+    """A program writes its checkpoint to a folder, and renames that at once."""
+    done = node.files(
+        """
+        for step in range(3):
+            os.mkdir("new")
+            for rank in range(2):
+                put(f"new/restart.{rank}", f"{step} of {rank}" * 100_000)
+            os.rename("new", f"step{step}")
+            assert os.path.exists(f"step{step}/restart.1") and past(f"step{step}/restart.1")
+        os.mkdir("open")
+        with open("open/restart", "w") as file:
+            os.rename("open", "renamed")
+            file.write("all")
+        """.replace("\n        ", "\n")
+    )
+    assert done.stderr == "" and not (node.folder / "new").exists() and not (node.folder / "open").exists()
+    assert (node.folder / "step2" / "restart.1").read_text() == "2 of 1" * 100_000
+    assert (node.folder / "renamed" / "restart").read_text() == "all"
+
+
+def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node):
+    node.files(
+        """
+        import shutil
+        for turn in range(20):
+            os.makedirs(f"d{turn}")
+            put(f"d{turn}/restart", f"first{turn}" * 100_000)
+            shutil.rmtree(f"d{turn}", ignore_errors=True)
+            shutil.rmtree(f"d{turn}", ignore_errors=True)
+            os.makedirs(f"e{turn}")
+            assert not os.path.exists(f"e{turn}/restart")
+            put(f"e{turn}/restart", "second")
+            assert get(f"e{turn}/restart") == "second"
+        """.replace("\n        ", "\n")
+    )
+    assert all((node.folder / f"e{turn}" / "restart").read_text() == "second" for turn in range(20))
+
+
+def test_a_relative_path_is_a_pattern(node):
+    (node.folder / "below").mkdir()
+    node.files("put('below/restart', 'one'); put('restart', 'two')", match=("below/*",))
+    assert (node.folder / "below" / ".mainstay").exists() and not (node.folder / ".mainstay").exists()
