@@ -614,7 +614,7 @@ def test_a_renamed_folder_takes_its_files_along(node):
 
 
 def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node):
-    node.files(
+    done = node.files(
         """
         import shutil
         for turn in range(20):
@@ -626,8 +626,11 @@ def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node)
             assert not os.path.exists(f"e{turn}/restart")
             put(f"e{turn}/restart", "second")
             assert get(f"e{turn}/restart") == "second"
-        """.replace("\n        ", "\n")
+        """.replace("\n        ", "\n"),
+        code=None,
     )
+    # 75 if a copy failed while its folder was being removed.
+    assert done.returncode in (0, 75) and "Traceback" not in done.stderr, done
     assert all((node.folder / f"e{turn}" / "restart").read_text() == "second" for turn in range(20))
 
 

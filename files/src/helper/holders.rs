@@ -6,7 +6,7 @@
 use super::{
     request::Answer,
     shared::set_progress,
-    state::{Helper, State},
+    state::{Helper, Staged, State},
 };
 use crate::{
     claims::Progress,
@@ -284,6 +284,13 @@ impl Helper {
         let ended: Vec<Pid> =
             self.processes.iter().filter(|(_, known)| known.has_ended()).map(|(pid, _)| *pid).collect();
         ended.into_iter().for_each(|pid| self.ended(pid));
+        // A copy may fail just before its folder is gone.
+        let gone = |(id, staged): (&Id, &Staged)| {
+            (staged.state == State::Failed && staged.record.named.check_folder().is_err()).then_some(*id)
+        };
+        for id in self.staged.iter().filter_map(gone).collect::<Vec<_>>() {
+            self.forget(id);
+        }
         let is_moving = self.staged.values().any(|staged| match staged.state {
             State::Open => staged.holders.is_empty() && staged.silent.is_empty(),
             State::Filling | State::Whole | State::Carrying | State::Torn => true,

@@ -249,6 +249,10 @@ impl Helper {
         for id in ids {
             let Staged { record, state, .. } = &self.staged[&id];
             let is_elsewhere = record.named.folder != named.folder && record.named.check_folder().is_err();
+            if is_elsewhere {
+                // Its failure is none of the new folder's.
+                self.failures.remove(&named.key);
+            }
             if is_elsewhere && matches!(state, State::Filling | State::Carrying | State::Torn) {
                 // A thread is at work on it.
                 self.unname(id);
