@@ -1,5 +1,6 @@
 //! Byte locks of the kernel (open file description locks). They are freed when the process dies, in any way. Forked
-//! children close them, so a child never keeps its dead parent's lock.
+//! children close them, so a child never keeps its dead parent's lock. A child of `vfork` or `posix_spawn` closes them
+//! only when it starts its program, so they are freed before they are closed.
 
 use super::{Access, Lock, LockFile, LockOutcome, LockReader, RANK_BYTES, unsupported::is_unsupported};
 use crate::ground::files::Open;
@@ -70,7 +71,12 @@ impl ByteLocks {
 
     /// Frees a byte, if it is locked here.
     pub(crate) fn unlock(&self, byte: u64) -> io::Result<()> {
-        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
+        self.unlock_in(byte, 1)
+    }
+
+    /// Frees `bytes` bytes; 0: all bytes from `from` on.
+    fn unlock_in(&self, from: u64, bytes: u64) -> io::Result<()> {
+        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(from, bytes) };
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
         Ok(())
     }
@@ -146,9 +152,13 @@ impl LockFile for ByteLocks {
 }
 
 impl Drop for ByteLocks {
+    /// A child that another thread has just started may still share this opening of the file, and with it the locks.
     fn drop(&mut self) {
-        for open in &OPEN {
-            let _ = open.compare_exchange(self.file.as_raw_fd(), NONE, Ordering::AcqRel, Ordering::Relaxed);
+        let fd = self.file.as_raw_fd();
+        let forget = |open: &AtomicI32| open.compare_exchange(fd, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        // In a forked child the locks are the parent's.
+        if OPEN.iter().any(forget) {
+            let _ = self.unlock_in(0, 0);
         }
     }
 }
@@ -193,4 +203,26 @@ fn register() {
     REGISTERED.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(close_all));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child of `posix_spawn` shares the opening until it starts its program; here a second descriptor does.
+    #[test]
+    fn locks_end_with_their_handle_though_a_child_shares_the_opening() {
+        let found = tempfile::NamedTempFile::new().unwrap();
+        let open = || Open::to_read_and_write().file(found.path()).unwrap();
+        let locks = ByteLocks::of(open());
+        let _shared = locks.file().try_clone().unwrap();
+        for byte in [0, 7, RANK_BYTES + 3] {
+            assert_eq!(locks.try_lock(byte).unwrap(), LockOutcome::Done);
+        }
+        drop(locks);
+        let next = ByteLocks::of(open());
+        for byte in [0, 7, RANK_BYTES + 3] {
+            assert_eq!(next.try_lock(byte).unwrap(), LockOutcome::Done, "byte {byte}");
+        }
+    }
 }
