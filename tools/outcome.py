@@ -3,11 +3,13 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGETS = ROOT / "tests" / "budgets.json"
 UNBUDGETED_S = 5  # budget of a file that has none of its own, and the least that any file has
 FACTOR = 2  # a file of tests fails where it takes so many times its budget
+ENOUGH_FILES = 9  # their median tells how slow the machine is
 WHY_LINES = 15  # of a failure's report, from its beginning and from its end
 
 
@@ -47,12 +49,14 @@ def budgets():
     return json.loads(BUDGETS.read_text())
 
 
-def beyond_budget(spent):
-    """The files that took more than twice their budget. Load makes a processor second longer; a factor of two covers it."""
-    allowed = budgets()
+def beyond_budget(spent, allowed):
+    """The files that took more than twice their budget. On a slow machine they all take longer, so it is compared with the
+    file in the middle, if there are enough files."""
+    times = [spent[file] / budget for file, budget in allowed.items() if file in spent]
+    slow = max(1, median(times)) if len(times) >= ENOUGH_FILES else 1
     for file, seconds in sorted(spent.items()):
         budget = max(UNBUDGETED_S, allowed.get(file, 0))
-        if seconds > FACTOR * budget:
+        if seconds > FACTOR * slow * budget:
             yield f"{file} took {seconds:.0f} s of processors, its budget is {budget} s: make it cheaper, or see tests/budgets.json"
 
 

@@ -121,7 +121,7 @@ def main():
     if options.budgets:
         write_budgets(total.spent)
     if not options.campaign:
-        total.failed.extend(beyond_budget(total.spent))
+        total.failed.extend(beyond_budget(total.spent, budgets()))
     tell(total)
     sys.exit(bool(total.failed))
 
