@@ -16,7 +16,7 @@ from mpi import OPENMPI
 SOURCE = Path(__file__).resolve().parent / "c" / "sweeps.c"
 RANKS = 4  # all of the NAS benchmarks run on so many
 CHECKPOINTS = 3  # of a run, at equal intervals, as published
-TRIAL_STEPS = 20
+TRIAL_STEPS = 10
 MIB = {"LU": 23, "BT": 40}  # of a process in class C on 64, as published
 NPB = ("lu", "bt", "sp", "cg")
 NPB_NAME = re.compile(rf"({'|'.join(NPB)})\.[A-Z]\.x(\.\w+)?$", re.I)
@@ -48,10 +48,13 @@ def all_of(o, folder):
 
 
 def steps_for(o, words):
-    """So many that a run takes the wished time, without its start."""
-    few, more = 2, 2 + TRIAL_STEPS
-    start_s, trial_s = (run(o, Program("", (*words, steps))).seconds for steps in (few, more))
-    return max(few, int(o.seconds * TRIAL_STEPS / max(trial_s - start_s, 1e-3)))
+    """So many that a run takes the wished time, without its start. On a busy machine a short trial tells nothing."""
+    few, more = 2, TRIAL_STEPS
+    start_s = trial_s = run(o, Program("", (*words, few))).seconds
+    while trial_s < 1.5 * start_s:
+        more *= 2
+        trial_s = run(o, Program("", (*words, more))).seconds
+    return max(few, int(o.seconds * (more - few) / (trial_s - start_s)))
 
 
 def run(o, program, side=None, calm_s=None):
