@@ -98,7 +98,7 @@ def test_what_cannot_be_refused_is_told_once(program, scratch, rule):
     passed_over, *others = told
     assert passed_over.startswith("mainstay: MAINSTAY_ROOT is no setting and is ignored"), told
     # The missing rule is reported once. Each of the two sessions reports that it saved nothing by its rule.
-    says, times = ("no checkpoint was saved: `due` was asked 2 times", 2) if rule else ("no setting says when", 1)
+    says, times = ("no checkpoint was saved: the program asked 2 times", 2) if rule else ("no setting says when", 1)
     assert len(others) == times and all(says in line for line in others), told
 
 

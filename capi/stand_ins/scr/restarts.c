@@ -49,7 +49,10 @@ static const char *listed(size_t index, uint64_t *revision) {
 static int go_back(const char *name) {
   size_t count = 0, i;
   uint32_t shards = 0;
-  if (mainstay_revisions(scr.session, &count) != MAINSTAY_OK) return 0;
+  if (mainstay_revisions(scr.session, &count) != MAINSTAY_OK) {
+    if (scr.rank == 0) stand_in_say("the checkpoints cannot be listed: %s", mainstay_error_message());
+    return 0;
+  }
   for (i = 0; i < count; i++) {
     uint64_t revision = 0;
     const char *found = listed(i, &revision);

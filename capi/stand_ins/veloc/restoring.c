@@ -18,7 +18,10 @@ static int version_in(const char *note) {
 static int go_back(checkpoint *one, int version, int exact) {
   mainstay_listed_revision listed;
   size_t count = 0, i;
-  if (mainstay_revisions(one->session, &count) != MAINSTAY_OK) return -1;
+  if (mainstay_revisions(one->session, &count) != MAINSTAY_OK) {
+    if (veloc.rank == 0) stand_in_say("the versions of %s cannot be listed: %s", one->name, mainstay_error_message());
+    return -1;
+  }
   for (i = 0; i < count; i++) {
     const int found = version_in(mainstay_revision_note(one->session, i, VERSION));
     const int fits = exact ? found == version : !version || found <= version;

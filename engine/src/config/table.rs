@@ -342,7 +342,8 @@ settings! {
         alike: true,
     }
     /// what a start does if an unreachable disk level is recorded to have a newer revision than all others;
-    /// refused: it fails; accepted: it goes on from the revisions that are left
+    /// refused: it fails; accepted: it goes on from the revisions that are left, and the end of a job takes the newest
+    /// revision from the disks to the space
     disk_lost: DiskLost {
         default: DiskLost::default(),
         given_as: word,

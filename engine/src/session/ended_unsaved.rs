@@ -20,8 +20,8 @@ fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
     let (Tally { asked, found, begun }, step) = (due.tally, due.step);
     if due.put_off_at == Some(0) && step == 0 {
         return Some(
-            "the checkpoint that was due last was not taken, as the one before was not durable yet; call checkpoint before \
-             the end to save the last state, or set when_busy = \"now\" to have none put off"
+            "the checkpoint that was due last was not taken, as the one before was not durable yet; save before the end to \
+             keep the last state, or set when_busy = \"now\" to have none put off"
                 .to_owned(),
         );
     }
@@ -32,8 +32,8 @@ fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
         };
         return Some(format!(
             "the checkpoint that was due at step {put_off_at} was not taken: up to the last step, {step}, the one before \
-             was not durable yet. So {newest}; call checkpoint before the end to save the last step, or set when_busy = \
-             \"now\" to have `due` never put one off"
+             was not durable yet. So {newest}; save before the end to keep the last step, or set when_busy = \"now\" to have \
+             none put off"
         ));
     }
     // Without a rule, the first call has warned already.
@@ -41,10 +41,10 @@ fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
         return None;
     }
     let why = match found {
-        0 => format!("none became due ({}); set a shorter interval, or call checkpoint at the end", rules(config)),
-        _ => format!("it returned true {found} times; call checkpoint each time it does"),
+        0 => format!("none became due ({}); set a shorter interval, or save at the end", rules(config)),
+        _ => format!("one was due {found} times; save each time"),
     };
-    Some(format!("no checkpoint was saved: `due` was asked {asked} times, up to step {step}, and {why}"))
+    Some(format!("no checkpoint was saved: the program asked {asked} times if one is due, up to step {step}, and {why}"))
 }
 
 /// The settings that make a checkpoint due.

@@ -27,8 +27,8 @@ use std::{mem::take, sync::atomic::Ordering, time::Duration};
 
 static NO_RULE: Remark = Remark::new();
 const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_steps, every_seconds, mtbf_seconds, \
-                            checkpoint_signal): one is taken only where the program decides so itself, or when \
-                            `mainstay checkpoint` or `mainstay run` asks for it";
+                            checkpoint_signal): the program decides by itself, or `mainstay checkpoint` or \
+                            `mainstay run` asks for one";
 
 static DEAF: Remark = Remark::new();
 

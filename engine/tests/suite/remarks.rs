@@ -122,7 +122,7 @@ fn that_nothing_makes_a_checkpoint_due_is_told_once() {
 fn each_session_that_asked_and_saved_nothing_tells_why() {
     let asked = |why: &str| {
         format!(
-            "mainstay: no checkpoint was saved: `due` was asked 10 times, up to step 9, and {why} or call checkpoint"
+            "mainstay: no checkpoint was saved: the program asked 10 times if one is due, up to step 9, and {why} or save"
         )
     };
     let never = |rules: &str| asked(&format!("none became due ({rules}); set a shorter interval,"));
@@ -136,7 +136,7 @@ fn each_session_that_asked_and_saved_nothing_tells_why() {
         assert!(told.iter().all(|line| line.starts_with(&never(rules))), "{told:?}");
     }
     let told = told(&[("MAINSTAY_EVERY_STEPS", "3")]);
-    assert!(told.len() == 2 && told.iter().all(|line| line.contains("it returned true 3 times")), "{told:?}");
+    assert!(told.len() == 2 && told.iter().all(|line| line.contains("one was due 3 times")), "{told:?}");
 }
 
 /// Protects, restores, calls `due` at `steps` and saves if a checkpoint is due. The state holds the number of the step.
@@ -261,7 +261,7 @@ fn job_that_puts_off() {
 fn a_checkpoint_that_was_put_off_and_not_made_up_for_is_told() {
     let told = told_by("remarks::job_that_puts_off", &[]);
     assert_eq!(told.len(), 1, "{told:?}");
-    for word in ["due at step 7", "newest that is saved is step 6", "call checkpoint", "when_busy"] {
+    for word in ["due at step 7", "newest that is saved is step 6", "save before the end", "when_busy"] {
         assert!(told[0].contains(word), "no {word:?} in {told:?}");
     }
 }
