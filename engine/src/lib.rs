@@ -47,8 +47,8 @@ pub use capture::{Allocated, Landmarks, OwnMemory, Region, check_name, check_wri
 pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Compress, Config, DiskLost, Exchange, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor,
-    Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable,
-    Value, WhenBusy,
+    Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, TableLine, Track,
+    UnknownVariable, Value, WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::{kernel_bytes, kernel_text, unix_ns};

@@ -1,7 +1,7 @@
 //! The program's environment variables and its working directory.
 
 use super::{
-    Choice, KEYS, Key, Value, file,
+    Choice, KEYS, Key, TableLine, Value, file,
     key::{is_meant, likeness},
 };
 use crate::error::{Error, Result};
@@ -75,6 +75,14 @@ impl Surroundings {
         self.choice()?;
         let (path, must_exist) = self.file();
         file::read(&path, must_exist).map(drop)
+    }
+
+    /// The lines of a table in the file, for another part of Mainstay.
+    pub fn table(&self, name: &str) -> Result<Vec<TableLine>> {
+        let (path, must_exist) = self.file();
+        // A table with a misspelt name would be passed over.
+        file::read(&path, must_exist)?;
+        file::table(&path, must_exist, name)
     }
 
     /// Refuses a variable that must have been meant as a setting: otherwise the program would run with another value.

@@ -7,9 +7,25 @@ use crate::{
     printable::{printable, printable_path},
 };
 use std::{collections::BTreeMap, fs, io, path::Path};
-use toml::de::{DeTable, DeValue};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Tables that other parts of Mainstay read: no settings of a session.
+const TABLES: [&str; 1] = ["files"];
+
+/// A line of such a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableLine {
+    pub key: String,
+    /// The value, or those of a list.
+    pub values: Vec<String>,
+    /// `keep in /home/me/mainstay.toml, line 3`
+    pub place: String,
+}
 
 /// The settings in a file, and the line of each key.
 #[derive(Debug, Default)]
@@ -20,8 +36,39 @@ pub(super) struct Settings {
 
 /// Reads the file, if there is one. An error names the file, and if possible the line and the key.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<Settings>> {
+    bytes_of(path, must_exist)?.map(|bytes| parse(path, &bytes)).transpose()
+}
+
+/// Reads a table of another part of Mainstay. Each value is a text, a number, or a list of these.
+pub(super) fn table(path: &Path, must_exist: bool, name: &str) -> Result<Vec<TableLine>> {
+    let Some(bytes) = bytes_of(path, must_exist)? else { return Ok(Vec::new()) };
+    let all = table_in(path, &bytes)?.into_inner();
+    let Some(DeValue::Table(table)) = all.get(name).map(|value| value.get_ref()) else { return Ok(Vec::new()) };
+    let mut lines: Vec<_> = table.iter().collect();
+    lines.sort_by_key(|(name, _)| name.span().start);
+    let read = lines.into_iter().map(|(name, value)| {
+        let place = place(name.get_ref(), path, line_at(&bytes, name.span().start));
+        let values = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(|value| word(value.get_ref())).collect(),
+            value => word(value).map(|word| vec![word]),
+        };
+        let wrong = || Error::argument(place.clone(), "it takes a text, a number, or a list of texts");
+        Ok(TableLine { key: name.get_ref().to_string(), values: values.ok_or_else(wrong)?, place })
+    });
+    read.collect()
+}
+
+fn word(value: &DeValue) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n.to_string()),
+        _ => None,
+    }
+}
+
+fn bytes_of(path: &Path, must_exist: bool) -> Result<Option<Vec<u8>>> {
     match text_of(path) {
-        Ok(bytes) => parse(path, &bytes?).map(Some),
+        Ok(bytes) => bytes.map(Some),
         // A dangling link is not a missing file.
         Err(e) if e.kind() == io::ErrorKind::NotFound && !must_exist && fs::symlink_metadata(path).is_err() => Ok(None),
         Err(e) => Err(wrong(path, format!("the settings cannot be read: {e}"))),
@@ -36,13 +83,17 @@ fn text_of(path: &Path) -> io::Result<Result<Vec<u8>>> {
     Ok(Ok(bytes))
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
-    let line_at = |at: usize| 1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count();
+fn line_at(bytes: &[u8], at: usize) -> usize {
+    1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
+}
+
+fn table_in<'a>(path: &Path, bytes: &'a [u8]) -> Result<Spanned<DeTable<'a>>> {
+    let line_at = |at: usize| line_at(bytes, at);
     let at_line = |line: usize, why: String| Error::argument(format!("{}, line {line}", printable_path(path)), why);
     let text = std::str::from_utf8(bytes).map_err(|e| {
         at_line(line_at(e.valid_up_to()), "a byte that is not UTF-8; save the file as UTF-8".to_owned())
     })?;
-    let table = DeTable::parse(text).map_err(|e| {
+    DeTable::parse(text).map_err(|e| {
         let span = e.span().unwrap_or_default();
         let line = line_at(span.start);
         match e.message() {
@@ -52,13 +103,19 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
             }
             other => at_line(line, format!("this is no TOML: {}", printable(other))),
         }
-    })?;
+    })
+}
 
-    let mut entries: Vec<_> = table.into_inner().into_iter().collect();
+fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
+    let line_at = |at: usize| line_at(bytes, at);
+    let mut entries: Vec<_> = table_in(path, bytes)?.into_inner().into_iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     let mut settings = Settings::default();
     for (name, value) in entries {
         let line = line_at(name.span().start);
+        if matches!(value.get_ref(), DeValue::Table(_)) && TABLES.contains(&&**name.get_ref()) {
+            continue;
+        }
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
         // The name of an intended table may equal the name of a setting.
         let is_table = match Key::named(name.get_ref()) {

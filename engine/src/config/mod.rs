@@ -27,6 +27,7 @@ mod words;
 pub(crate) use alike::check_alike;
 pub(crate) use environment::passed_over;
 pub use environment::{Surroundings, UnknownVariable};
+pub use file::TableLine;
 pub use resolve::{Resolved, Setting, Source};
 pub use shown::Shown;
 pub use signal::Signal;

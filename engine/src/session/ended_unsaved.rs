@@ -44,7 +44,9 @@ fn unsaved_end(due: &Due, config: &Config) -> Option<String> {
         0 => format!("none became due ({}); set a shorter interval, or save at the end", rules(config)),
         _ => format!("one was due {found} times; save each time"),
     };
-    Some(format!("no checkpoint was saved: the program asked {asked} times if one is due, up to step {step}, and {why}"))
+    Some(format!(
+        "no checkpoint was saved: the program asked {asked} times if one is due, up to step {step}, and {why}"
+    ))
 }
 
 /// The settings that make a checkpoint due.

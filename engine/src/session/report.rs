@@ -13,6 +13,7 @@
 //! slashes; rank 0 prints no remark then |
 //! | `end` NUMBER PATH | a session closed in a rehearsal has saved its end as this revision |
 //! | `closed` PATH | all ranks have ended the session, even if its last revision failed |
+//! | `file` GENERATION PATH | a restart file has got its name; the helper of `mainstay files` writes this word |
 //! | `left` PATH | ranks failed during the end, and nothing is lost; written by all ranks that are left |
 
 use crate::{commit::RevisionKey, ground::files::Open, printable::shortened, status::Recovery};

@@ -14,14 +14,13 @@ struct Counting;
 static COUNTING: Counting = Counting;
 
 /// The bytes of a thread.
+#[derive(Default)]
 struct Account {
     live: AtomicI64,
     highest: AtomicI64,
 }
 
 impl Account {
-    const NEW: Account = Account { live: AtomicI64::new(0), highest: AtomicI64::new(0) };
-
     fn add(&self, bytes: usize) {
         let live = self.live.fetch_add(bytes as i64, Relaxed) + bytes as i64;
         self.highest.fetch_max(live, Relaxed);
@@ -40,7 +39,7 @@ fn account() -> &'static Account {
         let made: &Account = unsafe {
             let at = System.alloc(Layout::new::<Account>()).cast::<Account>();
             assert!(!at.is_null(), "no memory for the counts");
-            at.write(Account::NEW);
+            at.write(Account::default());
             &*at
         };
         ACCOUNT.set(Some(made));

@@ -71,6 +71,26 @@ impl Place {
 }
 
 #[test]
+fn a_table_of_another_part_is_left_to_that_part() {
+    let place = Place::with_file("keep = 3\n[files]\nmatch = ['a*', 'b']\nkeep = 0x10\nstage = '/dev/shm/x'\n");
+    assert_eq!(place.config().keep, 3);
+    let lines = place.surroundings.table("files").unwrap();
+    let lines: Vec<_> = lines.iter().map(|line| (&*line.key, line.values.join(" "), &*line.place)).collect();
+    let at = |key: &str, line: usize| format!("{key} in {}, line {line}", place.file().display());
+    let places = [at("match", 3), at("keep", 4), at("stage", 5)];
+    let expected = [("match", "a* b"), ("keep", "16"), ("stage", "/dev/shm/x")];
+    let expected = expected.iter().zip(&places).map(|((key, value), place)| (*key, (*value).to_owned(), &**place));
+    assert_eq!(lines, expected.collect::<Vec<_>>());
+    assert_eq!(Place::new().surroundings.table("files").unwrap(), []);
+    for wrong in ["[files]\nkeep = 1.5", "[files]\nkeep = true", "files.keep.x = 1", "[files]\nmatch = [['a']]"] {
+        let error = Place::with_file(wrong).surroundings.table("files").unwrap_err();
+        assert!(error.to_string().contains("it takes a text, a number, or a list of texts"), "{error}");
+    }
+    assert!(Place::with_file("[file]\nkeep = 1").surroundings.table("files").is_err());
+    Place::with_file("files = 3").refuses(&["files in {file}, line 1", "no such setting"]);
+}
+
+#[test]
 fn nothing_given_means_defaults() {
     let resolved = Place::new().resolve(&Choice::default()).unwrap();
     assert_eq!(resolved.config, Config::default());
