@@ -68,11 +68,12 @@ int base_access(int fd) {
 }
 
 /* Opens the file that replaces the base. Without a helper it is the published file itself. */
-static int open_changed(const struct base *base, struct answer *answer) {
+static int open_changed(const struct base *base, bool locks, struct answer *answer) {
   struct request request;
   request_begin(&request, "change");
   request_add_file(&request, &base->file);
   request_add(&request, settings.options);
+  request_add(&request, locks ? "lock" : "write");
   request_send(&request, answer);
   if (answer->verb == STAGE) return raw_open(AT_FDCWD, answer->path, base->access | O_CLOEXEC);
   if (answer->verb == ERROR) return errno = answer->error, -1;
@@ -95,9 +96,9 @@ static bool exchange(struct base *base, int fd, int new) {
   return syscall(SYS_dup3, new, fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) >= 0;
 }
 
-static bool change(struct base *base, int fd) {
+static bool change(struct base *base, int fd, bool locks) {
   struct answer answer;
-  int new = open_changed(base, &answer);
+  int new = open_changed(base, locks, &answer);
   bool changed = new >= 0 && exchange(base, fd, new);
   int error = errno;
   if (new >= 0) raw_close(new);
@@ -113,7 +114,7 @@ static bool change(struct base *base, int fd) {
   return changed;
 }
 
-SLOW bool base_change(int fd) {
+static SLOW bool change_now(int fd, bool locks) {
   if (!is_owner()) return errno = EBADF, false;
   int saved = errno;
   bool changed = true;
@@ -121,12 +122,16 @@ SLOW bool base_change(int fd) {
   list_lock(&signals);
   struct entry entry = table_get(fd);
   /* Another thread may have been first. */
-  if (entry.kind == KIND_BASE) changed = change(&bases[entry.id], fd);
+  if (entry.kind == KIND_BASE) changed = change(&bases[entry.id], fd, locks);
   int error = errno;
   list_unlock(&signals);
   errno = changed ? saved : error;
   return changed;
 }
+
+bool base_change(int fd) { return change_now(fd, false); }
+
+bool base_lock(int fd) { return change_now(fd, true); }
 
 /* Before fork, or before exec: then those without FD_CLOEXEC. */
 SLOW void base_change_all(bool inherited_only) {
@@ -140,7 +145,9 @@ SLOW void base_change_all(bool inherited_only) {
 /* Another thread of the parent may have held the mutex. */
 void base_forked(void) { mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 
+/* Two programs must lock one file, not two generations of it. So an exclusive lock is on the copy. */
 EXPORT int flock(int fd, int operation) {
+  if ((operation & LOCK_EX) && is_unlockable(fd)) return -1;
   int result = NEXT(flock)(fd, operation);
   if (!result && kind_of(fd) == KIND_BASE && is_owner()) {
     struct entry entry = table_get(fd);

@@ -100,7 +100,7 @@ static SLOW int fcntl_ours(int fd, int command, void *argument, __typeof__(fcntl
     if (is_stuck(fd)) return -1;
     return copied(fd, call(fd, command, argument));
   }
-  if (is_write_lock(command, argument) && is_stuck(fd)) return -1;
+  if (is_write_lock(command, argument) && is_unlockable(fd)) return -1;
   int result = call(fd, command, argument);
   if (command == F_GETFL && result >= 0 && kind_of(fd) == KIND_BASE) result = (result & ~O_ACCMODE) | base_access(fd);
   return result;

@@ -166,22 +166,41 @@ static int send_short(struct request *request) {
   return answer.verb == ERROR ? answer.error : 0;
 }
 
+static SLOW int tell_number(const char *verb, uint64_t number, bool no_start) {
+  struct request request;
+  char text[24];
+  text_number(text, number);
+  request_begin(&request, verb);
+  request_add(&request, text);
+  request.no_start = no_start;
+  return send_short(&request);
+}
+
 SLOW int tell_closed(uint64_t id, bool synced) {
   struct request request;
   char text[17];
   request_begin(&request, "closed");
   request_add(&request, text_id(text, id));
   request_add(&request, synced ? "1" : "0");
+  request_add(&request, has_mapped ? "1" : "0");
   return send_short(&request);
 }
 
-SLOW int tell_hold(uint64_t id) {
+static SLOW int tell_id(const char *verb, uint64_t id) {
   struct request request;
   char text[17];
-  request_begin(&request, "hold");
+  request_begin(&request, verb);
   request_add(&request, text_id(text, id));
   return send_short(&request);
 }
+
+int tell_hold(uint64_t id) { return tell_id("hold", id); }
+
+int tell_given_up(uint64_t id) { return tell_id("given-up", id); }
+
+int tell_mapped(uint64_t id) { return tell_id("mapped", id); }
+
+int tell_unmapped(uint64_t id) { return tell_id("unmapped", id); }
 
 SLOW int tell_shared(uint64_t id, const char *end) {
   struct request request;
@@ -192,19 +211,10 @@ SLOW int tell_shared(uint64_t id, const char *end) {
   return send_short(&request);
 }
 
-SLOW int tell_given_up(uint64_t id) {
-  struct request request;
-  char text[17];
-  request_begin(&request, "given-up");
-  request_add(&request, text_id(text, id));
-  return send_short(&request);
-}
+int tell_left(int status) { return tell_number("left", (uint64_t)status, false); }
 
-SLOW int tell_left(void) {
-  struct request request;
-  request_begin(&request, "left");
-  return send_short(&request);
-}
+/* A new helper does not know who has opened a file, so it is not started for that. */
+int tell_ends(pid_t process) { return tell_number("ends", (uint64_t)process, true); }
 
 /* A long list takes several messages. Only the first is `holding`, as that replaces all. */
 SLOW void tell_all(const char *verb) {

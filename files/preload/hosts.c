@@ -67,6 +67,7 @@ static bool names_ours(long number, const long *words) {
     return may_match((const char *)words[0]);
   case SYS_renameat:
   case SYS_renameat2:
+    return may_rename((int)words[0], (const char *)words[1], (const char *)words[3]);
   case SYS_linkat:
     return may_match((const char *)words[1]) || may_match((const char *)words[3]);
   default:

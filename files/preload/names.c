@@ -4,7 +4,7 @@
  * The last part of a name is compared first, without a system call: nearly all names end there. */
 #include "preload.h"
 
-enum { NAME_LENGTH_MAX = 200, LINKS_MAX = 16 };
+enum { LINKS_MAX = 16 };
 
 char *text_number(char *to, uint64_t value) {
   char digits[24];
@@ -121,7 +121,7 @@ bool is_candidate(const char *path) {
   if (!path) return false;
   const char *name = last_part(path);
   size_t length = strlen(name);
-  if (!length || length > NAME_LENGTH_MAX || *name == '.') return false;
+  if (!length || length > NAME_MAX || *name == '.') return false;
   bool matches = false;
   for (int i = 0; i < settings.match.count && !matches; i++) {
     const struct pattern *pattern = &settings.match.at[i];
@@ -149,19 +149,59 @@ bool file_path(const struct file *file, char *to, size_t size) {
   return true;
 }
 
-/* Compares the whole path. FILE has its folder and name. */
-static bool is_wanted(const struct file *file) {
-  if (!is_candidate(file->name)) return false;
-  char path[PATH_MAX + NAME_MAX + 2];
-  file_path(file, path, sizeof path);
-  bool temporary = *settings.temporary && is_below(file->folder, settings.temporary), matches = false;
-  for (int i = 0; i < settings.match.count && !matches; i++) {
-    const struct pattern *pattern = &settings.match.at[i];
-    matches = pattern->slash ? glob(pattern->text, path) : !temporary && glob(pattern->text, file->name);
+/* PATH as the program gives it, made absolute: without links followed, and without ".", ".." and double slashes. Empty
+ * if TO is too short. */
+static void given_path(char *to, size_t size, int dirfd, const char *path) {
+  char link[40] = "/proc/self/fd/";
+  size_t length = 0;
+  if (*path != '/' && dirfd == AT_FDCWD) {
+    if (syscall(SYS_getcwd, to, size) > 0) length = strlen(to);
+  } else if (*path != '/') {
+    text_number(link + strlen(link), (uint64_t)dirfd);
+    if (raw_readlink(AT_FDCWD, link, to, size) > 0) length = strlen(to);
   }
-  for (int i = 0; i < settings.exclude.count && matches; i++)
-    if (settings.exclude.at[i].slash && glob(settings.exclude.at[i].text, path)) matches = false;
-  return matches;
+  while (length && to[length - 1] == '/') length--;
+  while (*path) {
+    const char *end = strchrnul(path, '/');
+    size_t part = (size_t)(end - path);
+    if (part == 2 && path[0] == '.' && path[1] == '.') {
+      while (length && to[--length] != '/') {
+      }
+    } else if (part && !(part == 1 && *path == '.')) {
+      if (length + part + 2 > size) return (void)(*to = 0);
+      to[length++] = '/';
+      memcpy(to + length, path, part);
+      length += part;
+    }
+    path = *end ? end + 1 : end;
+  }
+  to[length] = 0;
+}
+
+static bool matches_path(const struct patterns *patterns, const char *path) {
+  for (int i = 0; i < patterns->count; i++)
+    if (patterns->at[i].slash && glob(patterns->at[i].text, path)) return true;
+  return false;
+}
+
+static bool matches_name(const struct patterns *patterns, const char *name) {
+  for (int i = 0; i < patterns->count; i++)
+    if (!patterns->at[i].slash && glob(patterns->at[i].text, name)) return true;
+  return false;
+}
+
+/* Compares the whole path, with links of folders followed, and as the program gives it. FILE has its folder and name.
+ */
+static bool is_wanted(const struct file *file, int dirfd, const char *given) {
+  if (!is_candidate(file->name)) return false;
+  char path[PATH_MAX + NAME_MAX + 2], other[PATH_MAX + NAME_MAX + 2];
+  file_path(file, path, sizeof path);
+  given_path(other, sizeof other, dirfd, given);
+  bool temporary = *settings.temporary && is_below(file->folder, settings.temporary);
+  if (!(!temporary && matches_name(&settings.match, file->name)) && !matches_path(&settings.match, path) &&
+      !matches_path(&settings.match, other))
+    return false;
+  return !matches_path(&settings.exclude, path) && !matches_path(&settings.exclude, other);
 }
 
 /* Opens the folder of PATH, and fills in all but the published name's status. The result is the folder, or -1. */
@@ -201,7 +241,7 @@ SLOW bool find_file(struct file *file, int dirfd, const char *path, bool follow)
   int saved = errno, folder = path ? enter(file, dirfd, path) : -1;
   if (folder >= 0) {
     /* The program's own name decides, not the name that a symbolic link leads to. */
-    file->wanted = is_wanted(file);
+    file->wanted = is_wanted(file, dirfd, path);
     look_at(file, folder);
   }
   for (int i = 0; folder >= 0 && follow && S_ISLNK(file->mode); i++) {

@@ -1,4 +1,4 @@
-/* rename, link and unlink. Licence: MIT OR Apache-2.0.
+/* rename, link, unlink, rmdir, and mkdir and the like. Licence: MIT OR Apache-2.0.
  *
  * The helper does them in order with the publication of the files. A name that does not match goes to the helper as
  * well if the other name of the call matches. So does the name of a folder that is renamed: files in it may be on their
@@ -16,13 +16,30 @@ static int result_of(struct request *request, bool *pass) {
   return 0;
 }
 
+/* PATH without slashes at its end: the name of a folder may have some. False if TO is too short. */
+static bool trim(char to[PATH_MAX], const char *path) {
+  size_t length = path ? strlen(path) : PATH_MAX;
+  if (length >= PATH_MAX) return false;
+  while (length > 1 && path[length - 1] == '/') length--;
+  memcpy(to, path, length);
+  to[length] = 0;
+  return true;
+}
+
+static SLOW bool find_folders(struct file *from, int old_dirfd, const char *old, struct file *to, int new_dirfd,
+                              const char *new) {
+  char from_path[PATH_MAX], to_path[PATH_MAX];
+  return trim(from_path, old) && trim(to_path, new) && find_file(from, old_dirfd, from_path, false) &&
+         S_ISDIR(from->mode) && find_file(to, new_dirfd, to_path, false);
+}
+
 static SLOW int rename_matching(int old_dirfd, const char *old, int new_dirfd, const char *new, unsigned flags,
                                 bool *pass) {
   struct file from, to;
   struct request request;
   char flags_text[24];
-  *pass = !find_file(&from, old_dirfd, old, false) || !find_file(&to, new_dirfd, new, false);
-  bool is_folder = !*pass && S_ISDIR(from.mode);
+  bool is_folder = find_folders(&from, old_dirfd, old, &to, new_dirfd, new);
+  *pass = !is_folder && (!find_file(&from, old_dirfd, old, false) || !find_file(&to, new_dirfd, new, false));
   if (!*pass && !is_folder)
     *pass = !(from.wanted || to.wanted) || !is_regular_or_absent(&from) || S_ISDIR(to.mode) ||
             ((flags & RENAME_EXCHANGE) && !is_regular_or_absent(&to));
@@ -45,7 +62,7 @@ static bool is_folder_at(int dirfd, const char *path) {
 
 static bool may_match_either(const char *old, const char *new) { return may_match(old) || may_match(new); }
 
-static bool may_rename(int dirfd, const char *old, const char *new) {
+bool may_rename(int dirfd, const char *old, const char *new) {
   return may_match_either(old, new) || (is_on() && is_folder_at(dirfd, old));
 }
 
@@ -109,12 +126,42 @@ EXPORT int unlink(const char *path) {
 
 EXPORT int unlinkat(int dirfd, const char *path, int flags) {
   bool pass = true;
-  int result = !(flags & AT_REMOVEDIR) && may_match(path) ? unlink_matching(dirfd, path, &pass) : 0;
+  if (flags & AT_REMOVEDIR) return folder_removed(dirfd, path, NEXT(unlinkat)(dirfd, path, flags));
+  int result = may_match(path) ? unlink_matching(dirfd, path, &pass) : 0;
   return pass ? NEXT(unlinkat)(dirfd, path, flags) : result;
 }
 
 EXPORT int remove(const char *path) {
   bool pass = true;
   int result = may_match(path) ? unlink_matching(AT_FDCWD, path, &pass) : 0;
-  return pass ? NEXT(remove)(path) : result;
+  return pass ? folder_removed(AT_FDCWD, path, NEXT(remove)(path)) : result;
+}
+
+EXPORT int rmdir(const char *path) { return folder_removed(AT_FDCWD, path, NEXT(rmdir)(path)); }
+
+/* A file that has no name yet takes its name, too. */
+static bool is_taken(int dirfd, const char *path) {
+  struct stat status;
+  int saved = errno;
+  bool taken = may_match(path) && !fstatat(dirfd, path, &status, AT_SYMLINK_NOFOLLOW);
+  errno = taken ? EEXIST : saved;
+  return taken;
+}
+
+EXPORT int mkdir(const char *path, mode_t mode) { return is_taken(AT_FDCWD, path) ? -1 : NEXT(mkdir)(path, mode); }
+
+EXPORT int mkdirat(int dirfd, const char *path, mode_t mode) {
+  return is_taken(dirfd, path) ? -1 : NEXT(mkdirat)(dirfd, path, mode);
+}
+
+EXPORT int symlink(const char *to, const char *path) { return is_taken(AT_FDCWD, path) ? -1 : NEXT(symlink)(to, path); }
+
+EXPORT int symlinkat(const char *to, int dirfd, const char *path) {
+  return is_taken(dirfd, path) ? -1 : NEXT(symlinkat)(to, dirfd, path);
+}
+
+EXPORT int mkfifo(const char *path, mode_t mode) { return is_taken(AT_FDCWD, path) ? -1 : NEXT(mkfifo)(path, mode); }
+
+EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode) {
+  return is_taken(dirfd, path) ? -1 : NEXT(mkfifoat)(dirfd, path, mode);
 }

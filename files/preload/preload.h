@@ -9,6 +9,7 @@
 
 #include <aio.h>
 #include <alloca.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -56,7 +57,7 @@ void next_all(void);
 
 /* ---- settings.c: the environment, read once ---- */
 
-enum { PATTERNS_MAX = 64 };
+enum { PATTERNS_MAX = 128 };
 struct pattern {
   const char *text;
   const char *tail; /* the end of TEXT without special characters: a matching name has the same end */
@@ -88,6 +89,10 @@ static inline bool is_on(void) {
   int state = __atomic_load_n(&settings_state, __ATOMIC_ACQUIRE);
   return state == STATE_ON || (state == STATE_HOST && serves_rank) || (state < STATE_OFF && settings_read());
 }
+/* The variables as `mainstay files` has set them, each NAME=VALUE, and the path of this library. */
+enum { KEPT_MAX = 5 };
+extern const char *settings_kept[KEPT_MAX + 1];
+extern const char *settings_library;
 /* Writes a line to descriptor 2. */
 void say(const char *text, const char *more, const char *end);
 
@@ -139,7 +144,10 @@ void request_send(struct request *request, struct answer *answer);
 int tell_closed(uint64_t id, bool synced);
 int tell_hold(uint64_t id);
 int tell_given_up(uint64_t id);
-int tell_left(void);
+int tell_mapped(uint64_t id);
+int tell_unmapped(uint64_t id);
+int tell_left(int status);
+int tell_ends(pid_t process);
 int tell_shared(uint64_t id, const char *end);
 /* Tells of all descriptors in the table: VERB is hold or holding. */
 void tell_all(const char *verb);
@@ -149,6 +157,13 @@ void signals_restore(const uint64_t *old);
 /* ---- start.c ---- */
 
 bool start_helper(void);
+
+/* ---- target.c: programs that this library cannot be loaded into ---- */
+
+/* Tells the helper if the program at PATH is one. A line names it the first time. */
+void target_look(int dirfd, const char *path);
+/* The same for a program that execvp would find by NAME. */
+void target_look_in_path(const char *name);
 
 /* ---- table.c: the kind of each descriptor ---- */
 
@@ -182,10 +197,20 @@ bool base_add(int fd, int access, const struct file *file);
 void base_drop(uint64_t place);
 int base_access(int fd);
 bool base_change(int fd);
+bool base_lock(int fd);
 void base_change_all(bool inherited_only);
 void base_forked(void);
 /* True if FD was a base descriptor and could not be changed; errno says why. */
 static inline bool is_stuck(int fd) { return kind_of(fd) == KIND_BASE && !base_change(fd); }
+/* The same before an exclusive lock. The file is not changed yet. */
+static inline bool is_unlockable(int fd) { return kind_of(fd) == KIND_BASE && !base_lock(fd); }
+
+/* ---- mapping.c ---- */
+
+/* This process, or one that it is a fork of, has mapped a staged file. Never unset. */
+extern bool has_mapped;
+/* In the child: tells the helper of its mappings. */
+void mappings_inherited(void);
 
 /* ---- opening.c ---- */
 
@@ -217,6 +242,16 @@ enum course shared_course(void);
 void shared_opened(uint64_t id);
 /* Tells if the helper will learn of this close at the end of MPI_File_open. */
 bool shared_closes_late(struct entry entry);
+
+/* ---- naming.c ---- */
+
+/* Tells if the helper shall do a rename: a name matches, or OLD is a folder. */
+bool may_rename(int dirfd, const char *old, const char *new);
+
+/* ---- listing.c: folders, without Mainstay's own ---- */
+
+/* The end of a call that removes a folder: one that holds nothing but Mainstay's own is empty. */
+int folder_removed(int dirfd, const char *path, int result);
 
 /* ---- closing.c ---- */
 

@@ -1,4 +1,4 @@
-/* Start, fork, exec and exit of the process. Licence: MIT OR Apache-2.0.
+/* Start, fork and exit of the process. Licence: MIT OR Apache-2.0.
  *
  * The helper must know each process that can still write a file, and must hear from each that it ended in order. The
  * kernel is the table that outlives exec: a link in /proc/self/fd to a staged file names its ID. */
@@ -55,18 +55,20 @@ static void after_fork(void) {
   set_owner();
   base_forked();
   tell_all("hold");
+  mappings_inherited();
   errno = saved;
 }
 
+static bool may_hold(void) { return is_on() && is_owner() && (table_has_staged() || has_mapped); }
+
 static void leave(int status) {
-  if ((status & 0377) || !is_on() || !is_owner() || !table_has_staged()) return;
-  tell_left();
+  if (may_hold()) tell_left(status & 0377);
 }
 
 /* The last handler to run, as it is the first that was entered: libraries have closed their files by then. */
 static void at_exit(int status, void *unused) {
   (void)unused;
-  if ((status & 0377) || !is_owner() || !table_has_staged()) return;
+  if (!may_hold()) return;
   table_flush();
   leave(status);
 }
@@ -86,6 +88,13 @@ __attribute__((constructor)) static void begin(void) {
   errno = saved;
 }
 
+/* A program that ends its own child decides about a file that both have open. */
+EXPORT int kill(pid_t process, int signal) {
+  if (process > 0 && (signal == SIGTERM || signal == SIGKILL) && is_on() && is_owner() && table_has_staged())
+    tell_ends(process);
+  return NEXT(kill)(process, signal);
+}
+
 EXPORT void _exit(int status) {
   leave(status);
   NEXT(_exit)(status);
@@ -96,47 +105,4 @@ EXPORT void _Exit(int status) {
   leave(status);
   NEXT(_Exit)(status);
   for (;;) syscall(SYS_exit_group, status);
-}
-
-/* The program after exec writes through its descriptors without a base in between. */
-EXPORT int execve(const char *path, char *const words[], char *const variables[]) {
-  base_change_all(true);
-  return NEXT(execve)(path, words, variables);
-}
-
-EXPORT int execv(const char *path, char *const words[]) {
-  base_change_all(true);
-  return NEXT(execv)(path, words);
-}
-
-EXPORT int execvp(const char *name, char *const words[]) {
-  base_change_all(true);
-  return NEXT(execvp)(name, words);
-}
-
-EXPORT int execvpe(const char *name, char *const words[], char *const variables[]) {
-  base_change_all(true);
-  return NEXT(execvpe)(name, words, variables);
-}
-
-EXPORT int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const words[], char *const variables[]) {
-  base_change_all(true);
-  return NEXT(posix_spawn)(child, path, actions, attributes, words, variables);
-}
-
-EXPORT int posix_spawnp(pid_t *child, const char *name, const posix_spawn_file_actions_t *actions,
-                        const posix_spawnattr_t *attributes, char *const words[], char *const variables[]) {
-  base_change_all(true);
-  return NEXT(posix_spawnp)(child, name, actions, attributes, words, variables);
-}
-
-EXPORT int system(const char *command) {
-  base_change_all(true);
-  return NEXT(system)(command);
-}
-
-EXPORT FILE *popen(const char *command, const char *type) {
-  base_change_all(true);
-  return NEXT(popen)(command, type);
 }

@@ -13,7 +13,8 @@
  * write     FILE HOW OPTIONS       stage | base | error | plain      opens FILE to write
  * share     FILE HOW OPTIONS       stage | error | plain             makes FILE for the ranks of several nodes
  * shared    ID END                 ok                                the end of such a file: whole, failed, unused
- * change    FILE OPTIONS           stage | error                     the first change through a descriptor of `base`
+ * change    FILE OPTIONS WHY       stage | error                     the first change through a descriptor of `base`; WHY is
+ *                                                                    lock if it is an exclusive lock, else write
  * read      FILE OPTIONS           at | instead | published | error  opens FILE to read
  * look      FILE                   at | published                    stat, access and the like
  * settle    FILE WHY               at | published | error            before chmod, utimes, truncate by name; WHY is a
@@ -22,16 +23,26 @@
  * rename-folder FILE FILE FLAGS OPTIONS  ok | error                 the same of a folder, after the files in it
  * link      FILE FILE              ok | error
  * unlink    FILE                   ok | error
+ * list      FILE                   ok           before a folder is listed; FILE is .mainstay in it
+ * remove-folder FILE               ok | error   the same, for rmdir of a folder that the kernel finds not empty
  * hold      ID...                  ok           this process has one more descriptor of each
  * holding   ID...                  ok           these are all the descriptors of this process, after exec
- * closed    ID SYNCED              ok | error   one descriptor less; SYNCED is 1 if the program synced the file
- * left                             ok           this process exits with status 0; its open files count as closed
- * member                           ok           `mainstay files` has begun
- * finish                           ok TEXT...   its program has ended; TEXT: files that are not whole
+ * closed    ID SYNCED MAPPED       ok | error   one descriptor less; SYNCED is 1 if the program synced the file, MAPPED is
+ *                                               1 if this process has mapped any file: it may write the file still
+ * mapped    ID                     ok           this process, a fork, may have mappings of it
+ * unmapped  ID                     ok           this process has unmapped a part of it
+ * uncaught PATH                    ok | plain   this process starts a program that no library can be loaded into; plain: a
+ *                                               line has named it before
+ * left      STATUS                 ok           this process exits
+ * ends      PID                    ok           this process is about to end PID by a signal
+ * member    JOB                    ok           `mainstay files` has begun
+ * open-of   MEMBER                 ok 0 TEXT... files that programs of this `mainstay files` have open
+ * finish    JOB END                ok TEXT...   its program has ended, END is failed if so; TEXT: files that are not whole
  *
  * `mainstay files --catch kernel` answers calls of programs that say no words. It holds each new file itself, and says:
  *
  * given   ID PID       ok    the process PID has the asker's descriptor of ID, and says nothing itself
+ * inherits ID PID      ok    the same of a child that has inherited the file
  * dropped ID           ok    nobody got the asker's descriptor
  * lost    ID           ok    a process that nobody knows may have ID, so it is never whole
  * leaves  PID STATUS   ok    PID is about to exit with STATUS
@@ -62,7 +73,8 @@
 
 /* A message is at most this long. */
 enum { MESSAGE_MAX = 16 << 10 };
-/* Variables of the environment, set by `mainstay files`. */
+/* Variables of the environment, set by `mainstay files`. A program that is started without one gets it back, unless its
+ * MAINSTAY_FILES_MATCH is empty. */
 #define STAGE_VARIABLE "MAINSTAY_FILES_STAGE"     /* the folder of the stage; without it the library does nothing */
 #define MATCH_VARIABLE "MAINSTAY_FILES_MATCH"     /* patterns, one a line */
 #define EXCLUDE_VARIABLE "MAINSTAY_FILES_EXCLUDE" /* patterns, one a line */

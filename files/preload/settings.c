@@ -3,12 +3,16 @@
  * After that the program may change its environment as it likes: the settings stay as they were. */
 #include "preload.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 struct settings settings;
 int settings_state;
 
 static char match_text[MESSAGE_MAX], exclude_text[MESSAGE_MAX];
+
+const char *settings_kept[KEPT_MAX + 1];
+const char *settings_library;
 
 void say(const char *text, const char *more, const char *end) {
   if (kind_of(2)) return;
@@ -48,7 +52,7 @@ static void parse(struct patterns *patterns, char *text) {
     char *end = strchrnul(line, '\n');
     bool last = !*end;
     *end = 0;
-    if (*line && patterns->count == PATTERNS_MAX) say("more than 64 patterns for files: ", line, " is not used");
+    if (*line && patterns->count == PATTERNS_MAX) say("more than 128 patterns for files: ", line, " is not used");
     if (*line && patterns->count < PATTERNS_MAX) {
       struct pattern *pattern = &patterns->at[patterns->count++];
       pattern->text = pattern->tail = line;
@@ -76,6 +80,24 @@ static bool is_launcher(void) {
   return false;
 }
 
+/* Keeps the variables for programs that are started without them. All are shorter than their fields in `settings`. */
+static void keep_all(void) {
+  static const char *const names[KEPT_MAX] = {STAGE_VARIABLE, MATCH_VARIABLE, EXCLUDE_VARIABLE, OPTIONS_VARIABLE,
+                                              COMMAND_VARIABLE};
+  static char text[KEPT_MAX * 32 + 2 * PATH_MAX + 2 * MESSAGE_MAX + MESSAGE_MAX / 4];
+  char *to = text;
+  Dl_info found;
+  int count = 0;
+  for (int i = 0; i < KEPT_MAX; i++) {
+    const char *value = getenv(names[i]);
+    if (!value) continue;
+    settings_kept[count++] = to;
+    to = stpcpy(stpcpy(stpcpy(to, names[i]), "="), value) + 1;
+  }
+  settings_kept[count] = NULL;
+  settings_library = dladdr(&settings, &found) ? found.dli_fname : NULL;
+}
+
 static SLOW bool fill(bool is_host) {
   const char *stage = getenv(STAGE_VARIABLE), *match = getenv(MATCH_VARIABLE), *temporary = getenv("TMPDIR");
   if (!stage || *stage != '/' || !match || !*match || (!is_host && is_launcher())) return false;
@@ -86,6 +108,7 @@ static SLOW bool fill(bool is_host) {
     say("the settings for files are too long: ", "no file is protected", "");
     return false;
   }
+  keep_all();
   const char *nodes = strstr(settings.options, "\nnodes=");
   settings.several_nodes = nodes && atoi(nodes + sizeof "\nnodes=" - 1) > 1;
   real_folder(settings.stage_real, settings.stage);

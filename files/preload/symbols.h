@@ -18,6 +18,7 @@ int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *status
 /* glibc has these from 2.34 on. */
 int close_range(unsigned int first, unsigned int last, int flags);
 void closefrom(int first);
+int execveat(int dirfd, const char *path, char *const words[], char *const variables[], int flags);
 
 /* clang-format off */
 #define SYMBOLS(X)                                                                                                     \
@@ -26,13 +27,17 @@ void closefrom(int first);
   X(close) X(close_range) X(closefrom) X(dup) X(dup2) X(dup3) X(fcntl) X(fcntl64) X(fsync) X(fdatasync) X(flock)       \
   X(write) X(pwrite) X(pwrite64) X(writev) X(pwritev) X(pwritev64) X(pwritev2) X(pwritev64v2)                          \
   X(ftruncate) X(ftruncate64) X(fallocate) X(fallocate64) X(posix_fallocate) X(posix_fallocate64)                      \
-  X(mmap) X(mmap64) X(sendfile) X(sendfile64) X(copy_file_range) X(splice) X(aio_write) X(aio_write64)                 \
+  X(mmap) X(mmap64) X(munmap) X(kill) X(sendfile) X(sendfile64) X(copy_file_range) X(splice) X(aio_write)              \
+  X(aio_write64)                                                                                                       \
   X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx)                                               \
   X(__xstat) X(__xstat64) X(__lxstat) X(__lxstat64) X(__fxstatat) X(__fxstatat64)                                      \
   X(access) X(eaccess) X(euidaccess) X(faccessat) X(realpath) X(__realpath_chk) X(canonicalize_file_name)              \
   X(chmod) X(fchmodat) X(chown) X(fchownat) X(utime) X(utimes) X(utimensat) X(futimesat) X(truncate) X(truncate64)     \
   X(rename) X(renameat) X(renameat2) X(link) X(linkat) X(unlink) X(unlinkat) X(remove)                                 \
-  X(_exit) X(_Exit) X(execve) X(execv) X(execvp) X(execvpe) X(posix_spawn) X(posix_spawnp) X(system) X(popen)
+  X(mkdir) X(mkdirat) X(symlink) X(symlinkat) X(mkfifo) X(mkfifoat)                                                     \
+  X(rmdir) X(opendir) X(fdopendir) X(readdir) X(readdir64) X(scandir) X(scandir64) X(scandirat) X(scandirat64)         \
+  X(_exit) X(_Exit) X(execve) X(execvpe) X(fexecve) X(execveat)                                                         \
+  X(posix_spawn) X(posix_spawnp) X(system) X(popen)
 /* clang-format on */
 
 #endif

@@ -62,26 +62,6 @@ EXPORT int posix_fallocate64(int fd, off64_t at, off64_t size) {
   return error;
 }
 
-/* A shared mapping writes later, without a call. A program that asked for no write access may not map for writing. */
-static bool is_map_stuck(int fd, int flags) {
-  int type = flags & MAP_TYPE;
-  if (kind_of(fd) != KIND_BASE || (flags & MAP_ANONYMOUS)) return false;
-  return (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) && is_stuck(fd);
-}
-
-/* An allocator may map memory before our constructor, where a lookup of the next function is not safe. */
-EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t at) {
-  if (is_map_stuck(fd, flags)) return MAP_FAILED;
-  if (!next.mmap) return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, at);
-  return next.mmap(address, size, protection, flags, fd, at);
-}
-
-EXPORT void *mmap64(void *address, size_t size, int protection, int flags, int fd, off64_t at) {
-  if (is_map_stuck(fd, flags)) return MAP_FAILED;
-  if (!next.mmap64) return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, at);
-  return next.mmap64(address, size, protection, flags, fd, at);
-}
-
 EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t size) {
   return is_stuck(to) ? -1 : NEXT(sendfile)(to, from, at, size);
 }

@@ -9,7 +9,7 @@
 //!   the claim, so an older file never replaces a newer one.
 
 use crate::{
-    file::{BESIDE, Named, check_beside},
+    file::{BESIDE, Named, check_beside, short},
     stage::{Id, Stage, names},
     writing::drop_writing,
 };
@@ -70,7 +70,7 @@ pub fn node(stage: &Stage) -> io::Result<String> {
 }
 
 fn folder(named: &Named) -> PathBuf {
-    named.folder.join(BESIDE).join("claims").join(named.name())
+    named.folder.join(BESIDE).join("claims").join(short(named.name()))
 }
 
 /// The claim of a job. `None`: there is none, or its text is none of ours.
@@ -91,7 +91,11 @@ pub fn make(named: &Named, job: &str, claim: &Claim) -> io::Result<bool> {
         fs::create_dir_all(&folder)?;
         match link(&folder, job, claim) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Our own file may have kept the folder, if that claim was released just now.
+                let _ = fs::remove_dir(&folder);
+                return Ok(false);
+            }
             made => {
                 made?;
                 drop_others(named, &folder, job);
@@ -172,6 +176,31 @@ mod tests {
         release(&named, "b", Id::after(Some(two.id), 1));
         assert!(find(&named, "b").is_some());
         release(&named, "b", two.id);
+        assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
+    }
+
+    /// Before, the folder of a name stayed if one helper released its claim while another one tried to make its own.
+    #[test]
+    fn nothing_stays_of_claims_that_come_and_go_at_a_time() {
+        const HELPERS: usize = 3;
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let all = std::sync::Barrier::new(HELPERS);
+        std::thread::scope(|scope| {
+            for node in 0..HELPERS {
+                let (folder, all) = (folder.path(), &all);
+                scope.spawn(move || {
+                    for turn in 0..2000 {
+                        let named = Named::in_folder(folder, OsStr::new(&format!("restart.{turn}"))).unwrap();
+                        let claim = Claim { id: Id::after(None, node as u16), ..claim("node") };
+                        all.wait();
+                        // One that always meets the others between two steps gives up with an error.
+                        if make(&named, "a", &claim).unwrap_or(false) {
+                            release(&named, "a", claim.id);
+                        }
+                    }
+                });
+            }
+        });
         assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
     }
 

@@ -1,12 +1,14 @@
 //! The identity of a file: its folder by device and inode, and the name in it. Folders have several spellings.
 
+use mainstay_format::hash;
 use rustix::process::geteuid;
 use std::{
+    borrow::Cow,
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io,
     os::unix::{
-        ffi::OsStrExt,
+        ffi::{OsStrExt, OsStringExt},
         fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
@@ -14,6 +16,26 @@ use std::{
 
 /// The folder in a folder for everything that Mainstay keeps there.
 pub const BESIDE: &str = ".mainstay";
+
+/// Mainstay's own files have more in their names. A longer name stands there in its short form: its first bytes, and a hash
+/// of all. A short form is longer than each name that stands as it is.
+const PLAIN_BYTES_MAX: usize = 200;
+const HEAD_BYTES: usize = PLAIN_BYTES_MAX - 2 * size_of::<mainstay_format::Hash>();
+
+/// The form of a file's name in the names of Mainstay's own files.
+pub fn short(name: &OsStr) -> Cow<'_, OsStr> {
+    let bytes = name.as_bytes();
+    if bytes.len() <= PLAIN_BYTES_MAX {
+        return Cow::Borrowed(name);
+    }
+    let digits: String = hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    Cow::Owned(OsString::from_vec([&bytes[..HEAD_BYTES], b"~", digits.as_bytes()].concat()))
+}
+
+/// Whether it is a short form. The folder `names` then has the whole name.
+pub fn is_short(form: &OsStr) -> bool {
+    form.len() > PLAIN_BYTES_MAX
+}
 
 /// Opens a file beside the protected ones. A pipe that somebody has put there does not block.
 pub fn open_plain(path: &Path) -> io::Result<File> {
@@ -45,10 +67,19 @@ pub struct Key {
 }
 
 impl Key {
+    pub fn kind(&self) -> Kind {
+        let name = self.name.as_bytes().iter().copied().filter(|byte| !byte.is_ascii_digit()).collect();
+        Kind(Key { name: OsString::from_vec(name), ..*self })
+    }
+
     pub fn in_same_folder(&self, other: &Key) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
+
+/// Files of one folder whose names differ by digits alone, such as those of several steps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind(Key);
 
 /// A file that a program names.
 #[derive(Debug, Clone)]
@@ -98,5 +129,20 @@ impl Named {
     pub fn fields(&self) -> [Vec<u8>; 4] {
         let (device, inode) = (self.key.device.to_string(), self.key.inode.to_string());
         [self.folder.as_os_str().as_bytes().to_vec(), device.into(), inode.into(), self.key.name.as_bytes().to_vec()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_has_a_short_form_of_its_own() {
+        let name = |last: &str| OsString::from("x".repeat(254) + last);
+        let (one, other) = (name("1"), name("2"));
+        assert_eq!(short(&one).len(), PLAIN_BYTES_MAX + 1);
+        assert!(is_short(&short(&one)) && short(&one) != short(&other));
+        let plain = OsString::from("x".repeat(PLAIN_BYTES_MAX));
+        assert!(short(&plain) == *plain && !is_short(&plain));
     }
 }

@@ -1,20 +1,26 @@
 //! The helper of the node: it decides which file a name means, and when a file is whole.
 //!
-//! `state` is its knowledge, and the other files are the requests by duty: opening (`opening`), the ends of processes
-//! (`holders`, `silent`), names (`naming`), and jobs on several nodes (`shared`). It never waits: `workers` has the threads.
+//! `state` is its knowledge, with pieces in `records`. The other files are the requests by duty: opening (`opening`), the
+//! processes that can write a file (`processes`, `silent`), the decision about a file (`judging`, `unchanged`), the members of
+//! jobs (`members`), names (`naming`), folders (`listing`), and jobs on several nodes (`shared`). It never waits: `workers` has
+//! the threads.
 
-mod holders;
+mod judging;
+mod listing;
+mod members;
 mod naming;
 mod opening;
-mod request;
-mod room;
+mod processes;
+mod records;
 mod shared;
 mod silent;
 mod state;
+mod unchanged;
 mod workers;
 
-pub use holders::Pid;
-pub use request::{Answer, How, Request, Verb};
-pub use shared::End;
-pub use silent::staged_held_by;
+pub use records::{
+    holders::Pid,
+    kernel::staged_held_by,
+    request::{Answer, End, How, Request, Verb},
+};
 pub use state::Helper;

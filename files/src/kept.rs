@@ -1,17 +1,22 @@
 //! The generations of a file, `.mainstay/kept/NAME.g7`, each with its manifest beside it.
 //!
-//! Invariant: the generation under the name is a hard link of it, so its inode tells which one it is. A file with another
-//! inode was written past Mainstay, and counts as it is.
+//! Invariants:
+//! - The generation under the name is a hard link of it, so its inode tells which one it is. A file with another inode was
+//!   written past Mainstay, and counts as it is.
+//! - A manifest has the time of its file's last modification as its own. So a file that a program changes in place, past
+//!   Mainstay, is told from one that its medium has damaged.
+//! - A long name stands in its short form (`file::short`). `.mainstay/names` then has the whole name.
 
 use crate::{
-    file::{BESIDE, check_beside, open_plain},
+    file::{BESIDE, check_beside, is_short, open_plain, short},
     manifest::Manifest,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
+    collections::BTreeMap,
     ffi::{OsStr, OsString},
     fs::{self, DirBuilder, File},
-    io,
+    io::{self, Read, Write},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::{DirBuilderExt, MetadataExt, PermissionsExt},
@@ -20,6 +25,8 @@ use std::{
     time::SystemTime,
 };
 
+/// The end of the name of a manifest.
+const HASHES: &str = ".hashes";
 /// Mainstay gives no such number.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
@@ -50,14 +57,14 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 pub fn data_path(folder: &Path, name: &OsStr, generation: u64) -> PathBuf {
-    let mut file = name.to_owned();
+    let mut file = short(name).into_owned();
     file.push(format!(".g{generation}"));
     folder.join(BESIDE).join("kept").join(file)
 }
 
 pub fn manifest_path(folder: &Path, name: &OsStr, generation: u64) -> PathBuf {
     let mut path = data_path(folder, name, generation).into_os_string();
-    path.push(".hashes");
+    path.push(HASHES);
     path.into()
 }
 
@@ -73,13 +80,24 @@ fn parse(file: &OsStr) -> Option<(&OsStr, u64)> {
 
 /// The kept generations of `name`, newest first.
 pub fn generations(folder: &Path, name: &OsStr) -> io::Result<Vec<u64>> {
+    let form = short(name);
     let mut found: Vec<u64> =
-        all(folder)?.into_iter().filter(|(one, _)| one == name).map(|(_, number)| number).collect();
+        all(folder)?.into_iter().filter(|(one, _)| *one == *form).map(|(_, number)| number).collect();
     found.sort_unstable_by(|one, other| other.cmp(one));
     Ok(found)
 }
 
-/// All kept generations in a folder.
+/// The newest generation of each name in a folder.
+pub fn newest(folder: &Path) -> io::Result<BTreeMap<OsString, u64>> {
+    let mut newest = BTreeMap::new();
+    for (name, number) in all(folder)? {
+        let last = newest.entry(name).or_insert(number);
+        *last = number.max(*last);
+    }
+    Ok(newest)
+}
+
+/// All kept generations in a folder, by the forms of their names.
 fn all(folder: &Path) -> io::Result<Vec<(OsString, u64)>> {
     check_beside(folder)?;
     let entries = match fs::read_dir(folder.join(BESIDE).join("kept")) {
@@ -92,6 +110,37 @@ fn all(folder: &Path) -> io::Result<Vec<(OsString, u64)>> {
         found.extend(parse(&file).map(|(name, number)| (name.to_owned(), number)));
     }
     Ok(found)
+}
+
+fn name_path(folder: &Path, form: &OsStr) -> PathBuf {
+    folder.join(BESIDE).join("names").join(form)
+}
+
+/// Notes the whole name of a file that has a short form, durably.
+pub fn note_name(folder: &Path, name: &OsStr) -> io::Result<()> {
+    let form = short(name);
+    if !is_short(&form) || whole_name(folder, &form) == name {
+        return Ok(());
+    }
+    let names = beside(folder, "names")?;
+    let mut new = form.clone().into_owned();
+    new.push(format!(".{}", std::process::id()));
+    let new = names.join(new);
+    let mut file = File::create(&new)?;
+    file.write_all(name.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, names.join(&*form))?;
+    sync_folder(&names)
+}
+
+/// The name with this form. A note that is damaged counts as missing: then the form itself is the name.
+fn whole_name(folder: &Path, form: &OsStr) -> OsString {
+    let noted = || {
+        let mut name = Vec::new();
+        open_plain(&name_path(folder, form)).ok()?.take(libc::NAME_MAX as u64 + 1).read_to_end(&mut name).ok()?;
+        Some(OsString::from_vec(name)).filter(|name| short(name) == form && !name.as_bytes().contains(&b'/'))
+    };
+    is_short(form).then(noted).flatten().unwrap_or_else(|| form.to_owned())
 }
 
 pub fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -114,6 +163,10 @@ pub enum Judged {
     Good {
         generation: u64,
     },
+    /// Another program has changed the file in place.
+    Changed {
+        generation: u64,
+    },
     /// The file is damaged. This older generation is not.
     Instead {
         generation: u64,
@@ -128,8 +181,10 @@ pub enum Judged {
 /// Reads and verifies the file under the name; if it is damaged, the older generations, newest first.
 pub fn judge(folder: &Path, name: &OsStr) -> io::Result<Judged> {
     let Some(generation) = current(folder, name)? else { return Ok(Judged::Unknown) };
-    if is_good(folder, name, generation) {
-        return Ok(Judged::Good { generation });
+    match verify(folder, name, generation) {
+        Verdict::Good => return Ok(Judged::Good { generation }),
+        Verdict::Changed => return Ok(Judged::Changed { generation }),
+        Verdict::Damaged => {}
     }
     let older = generations(folder, name)?.into_iter().filter(|number| *number < generation);
     Ok(match older.into_iter().find(|number| is_good(folder, name, *number)) {
@@ -138,24 +193,75 @@ pub fn judge(folder: &Path, name: &OsStr) -> io::Result<Judged> {
     })
 }
 
-/// Whether each block of the generation has its hash. One that cannot be read counts as damaged.
-pub fn is_good(folder: &Path, name: &OsStr, generation: u64) -> bool {
-    let fits = || -> io::Result<bool> {
-        let manifest = Manifest::open(&manifest_path(folder, name, generation))?;
-        manifest.fits(&open_plain(&data_path(folder, name, generation))?)
-    };
-    fits().unwrap_or(false)
+/// The state of a generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    /// Its medium has changed it, or cannot read it.
+    Damaged,
+    /// A program has changed it in place, past Mainstay.
+    Changed,
 }
 
-/// Removes all but the newest `keep` generations. The one under the name stays.
+/// Compares each block of the generation with its hash.
+pub fn verify(folder: &Path, name: &OsStr, generation: u64) -> Verdict {
+    let look = || -> io::Result<Verdict> {
+        let manifest = Manifest::open(&manifest_path(folder, name, generation))?;
+        let data = open_plain(&data_path(folder, name, generation))?;
+        let modified = data.metadata()?.modified()?;
+        let is_as_published = manifest.modified()? == modified;
+        Ok(match manifest.fits(&data)? {
+            true => {
+                if !is_as_published {
+                    // A program has set its time. Another user's manifest stays as it is.
+                    let _ = manifest.set_modified(modified);
+                }
+                Verdict::Good
+            }
+            false if is_as_published => Verdict::Damaged,
+            false => Verdict::Changed,
+        })
+    };
+    look().unwrap_or(Verdict::Damaged)
+}
+
+pub fn is_good(folder: &Path, name: &OsStr, generation: u64) -> bool {
+    verify(folder, name, generation) == Verdict::Good
+}
+
+/// Whether another program has changed the generation in place. Reads it only if its time is another one.
+pub fn is_changed(folder: &Path, name: &OsStr, generation: u64) -> bool {
+    let modified = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
+    modified(&data_path(folder, name, generation)) != modified(&manifest_path(folder, name, generation))
+        && verify(folder, name, generation) == Verdict::Changed
+}
+
+/// Removes manifests of `name` that a kill has left without their generation.
+fn remove_orphans(folder: &Path, name: &OsStr, is_orphan: impl Fn(u64) -> bool) -> io::Result<()> {
+    for file in fs::read_dir(folder.join(BESIDE).join("kept"))? {
+        let file = file?.file_name();
+        let data = file.as_bytes().strip_suffix(HASHES.as_bytes()).map(OsStr::from_bytes);
+        let Some((_, number)) = data.and_then(parse) else { continue };
+        let path = manifest_path(folder, name, number);
+        if is_orphan(number) && path.file_name() == Some(&file) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+/// Removes all but the newest `keep` generations, and manifests that a kill has left. The one under the name stays.
 pub fn prune(folder: &Path, name: &OsStr, keep: u32) -> io::Result<()> {
     let current = current(folder, name)?;
-    for number in generations(folder, name)?.into_iter().skip(keep.max(1) as usize) {
+    let all = generations(folder, name)?;
+    for number in all.iter().copied().skip(keep.max(1) as usize) {
         if Some(number) != current {
             remove(folder, name, number);
         }
     }
-    Ok(())
+    // A newer generation may be between the rename of its manifest and its own, by another node.
+    let Some(newest) = all.first() else { return Ok(()) };
+    remove_orphans(folder, name, |number| number < *newest && !all.contains(&number))
 }
 
 fn remove(folder: &Path, name: &OsStr, generation: u64) {
@@ -163,35 +269,62 @@ fn remove(folder: &Path, name: &OsStr, generation: u64) {
     let _ = fs::remove_file(manifest_path(folder, name, generation));
 }
 
-/// The program appends to the file past Mainstay: it is no generation any more, and counts as it is.
+/// A program changes the file past Mainstay: it is no generation any more, and counts as it is.
 pub fn release(folder: &Path, name: &OsStr) -> io::Result<()> {
     let is_here = |number: &u64| identity(&data_path(folder, name, *number)) == identity(&folder.join(name));
     let released = generations(folder, name)?.into_iter().filter(is_here);
     released.for_each(|number| remove(folder, name, number));
+    forget_name(folder, name);
     Ok(())
 }
 
 /// Removes all generations: the program has removed the file.
 pub fn remove_all(folder: &Path, name: &OsStr) -> io::Result<()> {
     generations(folder, name)?.into_iter().for_each(|number| remove(folder, name, number));
+    match remove_orphans(folder, name, |_| true) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    forget_name(folder, name);
     Ok(())
 }
 
-/// Renames a file with its newest generation, which becomes the next generation of the new name.
+/// A name without generations needs no note.
+fn forget_name(folder: &Path, name: &OsStr) {
+    let form = short(name);
+    if is_short(&form) && generations(folder, name).is_ok_and(|left| left.is_empty()) {
+        let _ = fs::remove_file(name_path(folder, &form));
+    }
+}
+
+/// Renames a file with its newest generation, which becomes the next generation of the new name. Two files that are
+/// exchanged keep their older generations.
 pub fn rename(from: (&Path, &OsStr), to: (&Path, &OsStr), flags: RenameFlags) -> io::Result<()> {
+    let is_exchange = flags.contains(RenameFlags::EXCHANGE);
     let generation = current(from.0, from.1)?;
+    let other = if is_exchange { current(to.0, to.1)? } else { None };
     renameat_with(CWD, from.0.join(from.1), CWD, to.0.join(to.1), flags)?;
-    if flags.contains(RenameFlags::EXCHANGE) {
-        return Ok(());
-    }
+    let (next, next_other) = (next(to)?, next(from)?);
     if let Some(generation) = generation {
-        let next = generations(to.0, to.1)?.first().map_or(1, |newest| newest + 1);
-        beside(to.0, "kept")?;
-        // A file system that cannot link, or another one: the file stays without hashes.
-        let _ = fs::rename(manifest_path(from.0, from.1, generation), manifest_path(to.0, to.1, next))
-            .and_then(|()| fs::rename(data_path(from.0, from.1, generation), data_path(to.0, to.1, next)));
+        move_generation(from, generation, to, next)?;
     }
-    remove_all(from.0, from.1)
+    if let Some(other) = other {
+        move_generation(to, other, from, next_other)?;
+    }
+    if is_exchange { Ok(()) } else { remove_all(from.0, from.1) }
+}
+
+fn next(file: (&Path, &OsStr)) -> io::Result<u64> {
+    Ok(generations(file.0, file.1)?.first().map_or(1, |newest| newest + 1))
+}
+
+fn move_generation(from: (&Path, &OsStr), number: u64, to: (&Path, &OsStr), next: u64) -> io::Result<()> {
+    beside(to.0, "kept")?;
+    note_name(to.0, to.1)?;
+    // A file system that cannot link, or another one: the file stays without hashes.
+    let _ = fs::rename(manifest_path(from.0, from.1, number), manifest_path(to.0, to.1, next))
+        .and_then(|()| fs::rename(data_path(from.0, from.1, number), data_path(to.0, to.1, next)));
+    Ok(())
 }
 
 /// A file with its generations, for people.
@@ -218,6 +351,7 @@ pub struct Generation {
 pub fn list(folder: &Path) -> io::Result<Vec<NamedFile>> {
     let mut files: Vec<NamedFile> = Vec::new();
     let mut kept = all(folder)?;
+    kept.iter_mut().for_each(|(name, _)| *name = whole_name(folder, name));
     kept.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
     for (name, number) in kept {
         let Ok(found) = fs::symlink_metadata(data_path(folder, &name, number)) else { continue };
@@ -234,24 +368,22 @@ pub fn list(folder: &Path) -> io::Result<Vec<NamedFile>> {
     Ok(files)
 }
 
-/// Whether a generation is undamaged.
-pub fn verify(folder: &Path, name: &OsStr, generation: u64) -> bool {
-    is_good(folder, name, generation)
-}
-
 /// Puts a kept generation under the name, if it is undamaged.
 pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
     if !data_path(folder, name, generation).exists() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such generation"));
     }
-    if !is_good(folder, name, generation) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "that generation is damaged"));
+    let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    match verify(folder, name, generation) {
+        Verdict::Good => {}
+        Verdict::Damaged => return refused("that generation is damaged"),
+        Verdict::Changed => return refused("another program has changed that generation"),
     }
     if current(folder, name)? == Some(generation) {
         return Ok(());
     }
     let mut link = OsString::from("restored-");
-    link.push(name);
+    link.push(short(name));
     let link = beside(folder, "writing")?.join(OsString::from_vec(link.into_vec()));
     let _ = fs::remove_file(&link);
     fs::hard_link(data_path(folder, name, generation), &link)?;
@@ -261,7 +393,7 @@ pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
 
 /// The damaged copy of a file that its program did not complete, for a look.
 pub fn keep_torn(folder: &Path, name: &OsStr, staged: &Path) -> io::Result<()> {
-    let torn = beside(folder, "torn")?.join(name);
+    let torn = beside(folder, "torn")?.join(short(name));
     fs::copy(staged, torn).map(drop)
 }
 

@@ -11,6 +11,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
+    time::SystemTime,
 };
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout,
@@ -33,8 +34,8 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == 32);
 
-/// Writes the manifest of the staged file `id` of `bytes` bytes to `path`, durably.
-pub fn write(path: &Path, id: Id, bytes: u64, hashes: &[u8]) -> io::Result<()> {
+/// Writes the manifest of the staged file `id` of `bytes` bytes, modified at that time, to `path`, durably.
+pub fn write(path: &Path, id: Id, bytes: u64, modified: SystemTime, hashes: &[u8]) -> io::Result<()> {
     assert_eq!(hashes.len() as u64, blocks(bytes) * HASH_BYTES as u64, "a hash for each block");
     let header = Header {
         magic: MAGIC,
@@ -50,6 +51,7 @@ pub fn write(path: &Path, id: Id, bytes: u64, hashes: &[u8]) -> io::Result<()> {
     file.write_all(header.as_bytes())?;
     file.write_all(hashes)?;
     file.write_all(&sum.hash())?;
+    file.set_modified(modified)?;
     file.sync_all()
 }
 
@@ -98,6 +100,15 @@ impl Manifest {
         self.id == id.number()
     }
 
+    /// The time of its file's last modification by Mainstay, or by a program that changed no byte.
+    pub fn modified(&self) -> io::Result<SystemTime> {
+        self.file.metadata()?.modified()
+    }
+
+    pub fn set_modified(&self, modified: SystemTime) -> io::Result<()> {
+        self.file.set_modified(modified)
+    }
+
     /// Compares the file with the hashes. `false`: it is damaged.
     pub fn fits(&self, file: &File) -> io::Result<bool> {
         let found = file.metadata()?;
@@ -140,7 +151,7 @@ mod tests {
             fs::write(&path, &content).unwrap();
             let file = File::open(&path).unwrap();
             let hashes = copy::hash_all(&file, bytes as u64).unwrap();
-            write(&manifest, Id::after(None, 1), bytes as u64, &hashes).unwrap();
+            write(&manifest, Id::after(None, 1), bytes as u64, SystemTime::now(), &hashes).unwrap();
             assert!(Manifest::open(&manifest).unwrap().fits(&file).unwrap());
             for at in [0, bytes / 2, bytes.saturating_sub(1)].into_iter().filter(|at| *at < bytes) {
                 let mut flipped = content.clone();
@@ -166,7 +177,7 @@ mod tests {
     fn a_sparse_manifest_of_great_length_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hashes");
-        write(&path, Id::after(None, 1), 0, &[]).unwrap();
+        write(&path, Id::after(None, 1), 0, SystemTime::now(), &[]).unwrap();
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         let bytes: u64 = 1 << 50;
         file.write_all_at(&bytes.to_le_bytes(), 16).unwrap();

@@ -11,10 +11,11 @@ use rustix::net::{
 };
 use std::{
     ffi::OsStr,
+    hash::{BuildHasher, RandomState},
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -22,11 +23,15 @@ use std::{
 const START_LIMIT: Duration = Duration::from_secs(30);
 const START_AGAIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
+/// A helper may fail because the one before removes the stage at that moment.
+const FAILURES_MAX: u32 = 10;
 
 /// A process that the helper waits for.
 pub struct Member {
     stage: Stage,
     command: PathBuf,
+    job: String,
+    name: String,
 }
 
 /// The end of `mainstay files`.
@@ -39,21 +44,32 @@ pub struct Finished {
 }
 
 impl Member {
-    /// Joins the helper of the stage; starts it with `command` if there is none.
-    pub fn join(stage: Stage, command: &Path) -> io::Result<Member> {
-        let member = Member { stage, command: command.to_owned() };
-        member.ask(b"member\0")?;
+    /// Joins the helper of the stage as a member of `job`; starts the helper with `command` if there is none.
+    pub fn join(stage: Stage, command: &Path, job: &str) -> io::Result<Member> {
+        let name = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+        let member = Member { stage, command: command.to_owned(), job: job.to_owned(), name };
+        member.ask(format!("member\0{job}\0").as_bytes())?;
         Ok(member)
     }
 
-    /// Waits until all files are durable, or have failed.
-    pub fn finish(&self) -> io::Result<Finished> {
-        let answer = self.ask(b"finish\0")?;
-        let mut fields = fields(&answer).unwrap_or_default().into_iter().map(|line| String::from_utf8_lossy(line));
-        let count = fields.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
-        let mut told: Vec<String> = fields.map(|line| line.into_owned()).collect();
-        let remarks = told.split_off(count.min(told.len()));
-        Ok(Finished { told, remarks })
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The name by which the helper knows the files of this member's programs, in their options.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The files that programs of this member have open, a line for each.
+    pub fn open_files(&self) -> io::Result<Vec<String>> {
+        Ok(finished(&self.ask(format!("open-of\0{}\0", self.name).as_bytes())?).remarks)
+    }
+
+    /// Waits until all files of the job, and of killed jobs, are durable, or have failed. `has_failed`: the program has.
+    pub fn finish(&self, has_failed: bool) -> io::Result<Finished> {
+        let how = if has_failed { "failed" } else { "" };
+        Ok(finished(&self.ask(format!("finish\0{}\0{how}\0", self.job).as_bytes())?))
     }
 
     pub(crate) fn ask(&self, message: &[u8]) -> io::Result<Vec<u8>> {
@@ -77,16 +93,26 @@ impl Member {
 
     fn connect(&self, began: Instant) -> io::Result<OwnedFd> {
         let address = SocketAddrUnix::new(self.stage.socket())?;
-        let mut started: Option<Instant> = None;
+        let mut started: Option<(Instant, Child)> = None;
+        let mut failures = 0;
         loop {
             let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             if connect(&socket, &address).is_ok() {
+                started.into_iter().for_each(|(_, helper)| await_end(helper));
                 return Ok(socket);
             }
+            let status = started.as_mut().and_then(|(_, helper)| helper.try_wait().ok().flatten());
+            if let Some(code) = status.and_then(|status| status.code()).filter(|code| *code != 0) {
+                failures += 1;
+                if failures == FAILURES_MAX {
+                    return Err(io::Error::other(format!("its helper ends with exit status {code}")));
+                }
+                started = None;
+            }
             // A helper that ends at this moment may have removed the stage of the one before.
-            if started.is_none_or(|at| at.elapsed() > START_AGAIN) {
-                start_helper(&self.command, self.stage.path())?;
-                started = Some(Instant::now());
+            if started.as_ref().is_none_or(|(at, _)| at.elapsed() > START_AGAIN) {
+                let helper = start_helper(&self.command, self.stage.path())?;
+                started.replace((Instant::now(), helper)).into_iter().for_each(|(_, helper)| await_end(helper));
             }
             if began.elapsed() > START_LIMIT {
                 return Err(gone());
@@ -96,12 +122,21 @@ impl Member {
     }
 }
 
+/// The lines of an answer.
+fn finished(answer: &[u8]) -> Finished {
+    let mut fields = fields(answer).unwrap_or_default().into_iter().map(|line| String::from_utf8_lossy(line));
+    let count = fields.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
+    let mut told: Vec<String> = fields.map(|line| line.into_owned()).collect();
+    let remarks = told.split_off(count.min(told.len()));
+    Finished { told, remarks }
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the helper for files does not answer")
 }
 
 /// Starts a helper, in a session of its own: the end of this process does not end it.
-fn start_helper(command: &Path, stage: &Path) -> io::Result<()> {
+fn start_helper(command: &Path, stage: &Path) -> io::Result<Child> {
     let mut helper = Command::new(command);
     helper.arg("files-helper").arg(stage).current_dir("/");
     helper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
@@ -110,10 +145,12 @@ fn start_helper(command: &Path, stage: &Path) -> io::Result<()> {
             helper.env_remove(name);
         }
     }
-    let mut child = helper.spawn()?;
-    // It ends after this process, or was not needed.
-    thread::spawn(move || child.wait());
-    Ok(())
+    helper.spawn()
+}
+
+/// It ends after this process, or was not needed.
+fn await_end(mut helper: Child) {
+    thread::spawn(move || helper.wait());
 }
 
 /// Whether the stage has files that wait for their names.

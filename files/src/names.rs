@@ -3,10 +3,10 @@
 use std::{
     env, fs,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
-const NAME_BYTES_MAX: usize = 200;
+const NAME_BYTES_MAX: usize = libc::NAME_MAX as usize;
 /// Names of no restart file: helper files of MPI libraries, hidden files.
 const RESERVED: [&[u8]; 6] = [b".*", b"*.locktest.*", b"*_cid-*.sm", b"sem.OMPIO_*", b"*.shfp.*", b"*\n*"];
 /// Folders of the system.
@@ -46,19 +46,21 @@ impl Patterns {
             && !self.exclude.iter().any(|pattern| !pattern.contains(&b'/') && glob(pattern, name))
     }
 
-    /// Looks at the whole path: `folder` is absolute, and without symbolic links.
-    pub fn is_wanted(&self, folder: &Path, name: &[u8]) -> bool {
+    /// Looks at the whole path: `folder` is absolute, and without symbolic links. `given` is the path as the program
+    /// gives it, absolute.
+    pub fn is_wanted(&self, folder: &Path, name: &[u8], given: &Path) -> bool {
         if !self.is_candidate(name) {
             return false;
         }
         let path = [folder.as_os_str().as_bytes(), if folder.parent().is_some() { b"/" } else { b"" }, name].concat();
+        let given = plain(given);
+        let fits = |pattern: &Vec<u8>| glob(pattern, &path) || glob(pattern, &given);
         let is_temporary = self.temporary.as_ref().is_some_and(|temporary| folder.starts_with(temporary));
         let matches = |pattern: &Vec<u8>| match pattern.contains(&b'/') {
-            true => glob(pattern, &path),
+            true => fits(pattern),
             false => !is_temporary && glob(pattern, name),
         };
-        self.matches.iter().any(matches)
-            && !self.exclude.iter().any(|pattern| pattern.contains(&b'/') && glob(pattern, &path))
+        self.matches.iter().any(matches) && !self.exclude.iter().any(|pattern| pattern.contains(&b'/') && fits(pattern))
     }
 
     /// Folders of the system, of the stage, and of our own records.
@@ -67,6 +69,19 @@ impl Patterns {
             || folder.starts_with(&self.stage)
             || folder.components().any(|part| part.as_os_str() == crate::file::BESIDE)
     }
+}
+
+/// The path without ".", ".." and double slashes. No link is followed.
+fn plain(path: &Path) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(parts.pop()),
+            Component::Normal(part) => parts.push(part.as_bytes()),
+            _ => {}
+        }
+    }
+    parts.iter().flat_map(|part| [b"/", *part].concat()).collect()
 }
 
 /// Compares a character with a [set]. The result is the rest after the set, if it fits. `Err`: the set never ends.
@@ -133,6 +148,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn patterns_match_as_in_the_preload_library() {
@@ -162,14 +178,22 @@ mod tests {
         let patterns = |matches: &str, exclude: &str| {
             Patterns::new(&[matches.to_owned()], &[exclude.to_owned()], Path::new("/nowhere/stage"))
         };
-        let folder = Path::new("/data");
-        assert!(patterns("*", "b*").is_wanted(folder, b"a"));
-        assert!(!patterns("*", "b*").is_wanted(folder, b"b1"));
-        assert!(!patterns("*", "/data/b*").is_wanted(folder, b"b1"));
-        assert!(!patterns("*", "x").is_wanted(folder, b".hidden"));
-        assert!(!patterns("*", "x").is_wanted(folder, b"f.locktest.0"));
-        assert!(patterns("/data/*", "x").is_wanted(folder, b"a"));
-        assert!(!patterns("/other/*", "x").is_wanted(folder, b"a"));
+        let is_wanted = |patterns: Patterns, name: &[u8]| {
+            patterns.is_wanted(
+                Path::new("/data"),
+                name,
+                Path::new("/x/../link/.").join(OsStr::from_bytes(name)).as_path(),
+            )
+        };
+        assert!(is_wanted(patterns("*", "b*"), b"a"));
+        assert!(!is_wanted(patterns("*", "b*"), b"b1"));
+        assert!(!is_wanted(patterns("*", "/data/b*"), b"b1"));
+        assert!(!is_wanted(patterns("*", "x"), b".hidden"));
+        assert!(!is_wanted(patterns("*", "x"), b"f.locktest.0"));
+        assert!(is_wanted(patterns("/data/*", "x"), b"a"));
+        assert!(!is_wanted(patterns("/other/*", "x"), b"a"));
+        assert!(is_wanted(patterns("/link/*", "x"), b"a"));
+        assert!(!is_wanted(patterns("*", "/link/*"), b"a"));
         assert!(patterns("*", "x").is_foreign(Path::new("/data/.mainstay/kept")));
     }
 }

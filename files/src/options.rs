@@ -1,6 +1,6 @@
 //! The options of `mainstay files`, as the preload library passes them on with each file: lines `key=value`.
 
-use std::fmt::Write;
+use std::{fmt::Write, path::PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -22,6 +22,10 @@ pub struct Options {
     pub job: String,
     /// Nodes of the job. 0: unknown.
     pub nodes: u32,
+    /// The file in which `mainstay run` looks for reports.
+    pub report: Option<PathBuf>,
+    /// The `mainstay files` that the program runs under.
+    pub member: String,
 }
 
 impl Default for Options {
@@ -36,6 +40,8 @@ impl Default for Options {
             count: 0,
             job: String::new(),
             nodes: 1,
+            report: None,
+            member: String::new(),
         }
     }
 }
@@ -47,9 +53,13 @@ impl Options {
     }
 
     pub fn to_text(&self) -> String {
-        let mut text = format!("keep={}\ncount={}\njob={}\nnodes={}\n", self.keep, self.count, self.job, self.nodes);
+        let Options { keep, count, job, nodes, member, .. } = self;
+        let mut text = format!("keep={keep}\ncount={count}\njob={job}\nnodes={nodes}\nmember={member}\n");
         if let Some(bytes) = self.room_bytes {
             let _ = writeln!(text, "room={bytes}");
+        }
+        if let Some(report) = self.report.as_ref().and_then(|report| report.to_str()) {
+            let _ = writeln!(text, "report={report}");
         }
         for (key, is_set) in [("damaged", self.damaged_fails), ("sync", self.sync_waits), ("silent", self.is_silent)] {
             if is_set {
@@ -71,8 +81,10 @@ impl Options {
                 "count" => options.count = value.parse().unwrap_or(0),
                 // It is part of a name, in which "-" separates.
                 "job" => options.job = value.chars().filter(char::is_ascii_alphanumeric).take(32).collect(),
+                "member" => options.member = value.to_owned(),
                 "nodes" => options.nodes = value.parse().unwrap_or(1),
                 "room" => options.room_bytes = value.parse().ok(),
+                "report" => options.report = Some(PathBuf::from(value)).filter(|path| path.is_absolute()),
                 "damaged" => options.damaged_fails = true,
                 "sync" => options.sync_waits = true,
                 "silent" => options.is_silent = true,
@@ -100,6 +112,8 @@ mod tests {
             count: 64,
             job: "7".to_owned(),
             nodes: 4,
+            report: Some(PathBuf::from("/proc/1/fd/3")),
+            member: "1f".to_owned(),
         };
         assert_eq!(Options::from_text(&options.to_text()), options);
         assert_eq!(Options::from_text(""), Options::default());

@@ -8,7 +8,9 @@ use crate::{
     claims,
     copy::{self, carry},
     file::Named,
-    kept::{beside, current, data_path, generations, identity, manifest_path, prune, sync_folder},
+    kept::{
+        beside, current, data_path, generations, identity, is_changed, manifest_path, note_name, prune, sync_folder,
+    },
     manifest::{self, Manifest},
     stage::Id,
     writing::writing_path,
@@ -74,7 +76,8 @@ pub fn bring(parcel: &Parcel) -> io::Result<()> {
         carry(&from, &path, bytes)?
     };
     take_over(&from, &parcel.named.path(), &path)?;
-    manifest::write(&path.with_extension("hashes"), parcel.id, bytes, &hashes)
+    let modified = fs::metadata(&path)?.modified()?;
+    manifest::write(&path.with_extension("hashes"), parcel.id, bytes, modified, &hashes)
 }
 
 /// Gives the new file the rights of the file that it replaces, else those that the program gave it, and its times.
@@ -102,6 +105,7 @@ pub fn name(named: &Named, id: Id, keep: u32) -> io::Result<()> {
         return Ok(());
     }
     beside(folder, "kept")?;
+    note_name(folder, file)?;
     let numbers = generations(folder, file)?;
     let mut generation = numbers.first().map_or(1, |newest| newest + 1);
     // A kill may have come after the link.
@@ -136,9 +140,14 @@ pub fn name(named: &Named, id: Id, keep: u32) -> io::Result<()> {
 
 /// Whether the parcel has its name already: a helper was killed between that and the end of its record.
 pub fn is_named(parcel: &Parcel) -> bool {
-    let (folder, name) = (&parcel.named.folder, parcel.named.name());
+    has_name(&parcel.named, parcel.id)
+}
+
+/// Whether the staged file `id` is under its name.
+pub fn has_name(named: &Named, id: Id) -> bool {
+    let (folder, name) = (&named.folder, named.name());
     let Ok(Some(generation)) = current(folder, name) else { return false };
-    Manifest::open(&manifest_path(folder, name, generation)).is_ok_and(|manifest| manifest.is_of(parcel.id))
+    Manifest::open(&manifest_path(folder, name, generation)).is_ok_and(|manifest| manifest.is_of(id))
 }
 
 /// Whether somebody has written a file under the name, past Mainstay, since the parcel was closed.
@@ -150,10 +159,13 @@ pub fn is_outdated(parcel: &Parcel) -> bool {
     }
     let Ok(target) = fs::symlink_metadata(parcel.named.path()) else { return false };
     let Ok(staged) = fs::metadata(&parcel.staged) else { return false };
+    // A program may set the first kind of time as it likes, but not the second.
+    if (target.mtime(), target.mtime_nsec()) <= (staged.ctime(), staged.ctime_nsec()) {
+        return false;
+    }
     // A file of Mainstay's was published in order.
-    let is_foreign = current(&parcel.named.folder, parcel.named.name()).is_ok_and(|found| found.is_none());
-    // A program may set the second kind of time as it likes, but not the first.
-    is_foreign && (target.mtime(), target.mtime_nsec()) > (staged.ctime(), staged.ctime_nsec())
+    let (folder, name) = (&parcel.named.folder, parcel.named.name());
+    current(folder, name).is_ok_and(|found| found.is_none_or(|number| is_changed(folder, name, number)))
 }
 
 /// The rights for a new staged file: those of the file that it will replace.
@@ -189,10 +201,13 @@ mod tests {
             assert_eq!(fs::read(folder.join(name)).unwrap(), content);
         }
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Good { generation: 3 });
+        // As a medium does: the time stays.
         let flip = |path: PathBuf| {
             let mut bytes = fs::read(&path).unwrap();
             bytes[2] ^= 1;
+            let modified = fs::metadata(&path).unwrap().modified().unwrap();
             fs::write(&path, bytes).unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
         };
         flip(folder.join(name));
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Instead { generation: 3, older: 2 });
@@ -200,6 +215,27 @@ mod tests {
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Instead { generation: 3, older: 1 });
         flip(data_path(folder, name, 1));
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Lost { generation: 3 });
+    }
+
+    #[test]
+    fn a_file_that_a_program_changes_in_place_is_not_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, name) = (folder.path(), OsStr::new("restart"));
+        publish(folder, "restart", b"old", 2);
+        publish(folder, "restart", b"new", 2);
+        let set_time = |seconds| {
+            let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            File::options().write(true).open(folder.join(name)).unwrap().set_modified(modified).unwrap();
+        };
+        // Another time alone is no change, and the next look knows it.
+        set_time(1);
+        assert!(!kept::is_changed(folder, name, 2));
+        assert_eq!(kept::judge(folder, name).unwrap(), Judged::Good { generation: 2 });
+        fs::write(folder.join(name), b"by hand").unwrap();
+        assert_eq!(kept::judge(folder, name).unwrap(), Judged::Changed { generation: 2 });
+        assert!(kept::is_changed(folder, name, 2));
+        set_time(1);
+        assert_eq!(kept::judge(folder, name).unwrap(), Judged::Instead { generation: 2, older: 1 });
     }
 
     #[test]

@@ -5,14 +5,14 @@
 //! its members their names, and whoever finds the record of a killed job does so for all.
 //!
 //! ```text
-//! .mainstay/sets/ROUND-JOB-STEM/member-NAME    the ID of the member: its bytes are durable
+//! .mainstay/sets/ROUND-JOB-STEM/member-NAME    "ID" or "ID NAME" of the member: its bytes are durable
 //! .mainstay/sets/ROUND-JOB-STEM/torn           a member was torn, so the set never becomes whole
 //! .mainstay/sets/ROUND-JOB-STEM/commit         a line "ID NAME" for each member
 //! ```
 //! A round is one writing of each member by one job, so generations of two rounds never mix.
 
 use crate::{
-    file::{BESIDE, Named, check_beside},
+    file::{BESIDE, Named, check_beside, is_short, short},
     kept::{beside, sync_folder},
     options::Options,
     publish::{self, Parcel},
@@ -20,7 +20,7 @@ use crate::{
     writing::{drop_writing, writing_path},
 };
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Write},
@@ -56,7 +56,9 @@ fn set_in_round(named: &Named, options: &Options, round: u32) -> Option<Set> {
         let alone = words.iter().filter(|word| !word.contains('*')).count();
         let counted = if alone == words.len() { 0 } else { options.count as usize };
         let folder = &named.folder;
-        let path = folder.join(BESIDE).join("sets").join(format!("{round}-{}-{stem}", options.job));
+        let mut own = OsString::from(format!("{round}-{}-", options.job));
+        own.push(short(OsStr::new(stem)));
+        let path = folder.join(BESIDE).join("sets").join(own);
         Some(Set { folder: folder.clone(), path, expected: alone + counted, on_nodes: options.nodes > 1 })
     })
 }
@@ -76,14 +78,30 @@ fn stem<'a>(word: &str, name: &'a str) -> Option<&'a str> {
     .filter(|stem| !stem.is_empty())
 }
 
-/// Brings a member to the target's file system, and leaves its mark.
+/// Brings a member to the target's file system, and leaves its mark in one step. A killed helper may have done it: then
+/// nothing is written again, as others may give the members their names at any moment.
 pub fn bring(parcel: &Parcel, set: &Set) -> io::Result<()> {
+    let name = parcel.named.name();
+    if members(&set.path).is_ok_and(|members| members.iter().any(|(one, id)| **one == *name && *id == parcel.id)) {
+        return Ok(());
+    }
     publish::bring(parcel)?;
     beside(&set.folder, "sets")?;
     fs::create_dir_all(&set.path)?;
-    let mut mark = OsStr::new("member-").to_owned();
-    mark.push(parcel.named.name());
-    write_durably(&set.path.join(mark), format!("{}\n", parcel.id).as_bytes())?;
+    let form = short(name);
+    let [mark, new] = ["member-", "new-"].map(|before| {
+        let mut file = OsString::from(before);
+        file.push(&form);
+        set.path.join(file)
+    });
+    let mut text = OsString::from(parcel.id.to_string());
+    if is_short(&form) {
+        text.push(" ");
+        text.push(name);
+    }
+    text.push("\n");
+    write_durably(&new, text.as_bytes())?;
+    fs::rename(new, mark)?;
     sync_folder(&set.path)?;
     sync_folder(&set.folder.join(BESIDE).join("sets"))
 }
@@ -109,14 +127,16 @@ fn members(path: &Path) -> io::Result<Vec<(String, Id)>> {
         if let Some(name) = file.strip_prefix("member-")
             && let Ok(text) = fs::read_to_string(path.join(&file))
         {
-            members.extend(Id::from_text(text.trim_end()).map(|id| (name.to_owned(), id)));
+            // The form of a long name is not the name.
+            let (id, name) = text.trim_end_matches('\n').split_once(' ').unwrap_or((text.trim_end(), name));
+            members.extend(Id::from_text(id).map(|id| (name.to_owned(), id)));
         }
     }
     Ok(members)
 }
 
-/// Whether the record is there; writes it once all members are.
-fn is_committed(set: &Set) -> io::Result<bool> {
+/// Whether the record is there; writes it once all members are. `own`: a member of this node.
+fn is_committed(set: &Set, own: Id) -> io::Result<bool> {
     let record = set.path.join("commit");
     if record.exists() {
         return Ok(true);
@@ -126,7 +146,7 @@ fn is_committed(set: &Set) -> io::Result<bool> {
         return Ok(false);
     }
     let text: String = members.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
-    let own = set.path.join(format!("commit-{}", std::process::id()));
+    let own = set.path.join(format!("commit-{own}"));
     write_durably(&own, text.as_bytes())?;
     // Another node may have written the same record.
     match fs::hard_link(&own, &record) {
@@ -137,17 +157,21 @@ fn is_committed(set: &Set) -> io::Result<bool> {
     Ok(true)
 }
 
+/// The round, the job and the stem in the name of a set's folder.
+fn parts(name: &str) -> Option<(u32, &str, &str)> {
+    let mut parts = name.splitn(3, '-');
+    Some((parts.next()?.parse().ok()?, parts.next()?, parts.next()?))
+}
+
 /// Goes over the sets of killed jobs in a folder: completes those with a record, and drops the others.
-pub fn replay(folder: &Path, job: &str) {
+pub fn replay(folder: &Path, is_at_work: impl Fn(&str) -> bool) {
     if check_beside(folder).is_err() {
         return;
     }
     let sets = folder.join(BESIDE).join("sets");
     for name in names(&sets).unwrap_or_default() {
         let path = sets.join(&name);
-        let is_own = name.split('-').nth(1) == Some(job);
-        // The helpers of this job are at work on theirs.
-        if is_own {
+        if parts(&name).is_some_and(|(_, job, _)| is_at_work(job)) {
             continue;
         }
         if path.join("commit").exists() {
@@ -170,6 +194,20 @@ pub fn complete_own(record: &Record) -> Option<(Set, Vec<Id>)> {
 }
 
 impl Set {
+    fn round(&self) -> u32 {
+        self.parts().map_or(0, |(round, ..)| round)
+    }
+
+    fn parts(&self) -> Option<(u32, &str, &str)> {
+        parts(self.path.file_name()?.to_str()?)
+    }
+
+    /// The round may be another one.
+    fn is_of_the_same_files(&self, other: &Set) -> bool {
+        let files = |set: &Set| set.parts().map(|(_, job, stem)| (job.to_owned(), stem.to_owned()));
+        self.folder == other.folder && files(self) == files(other)
+    }
+
     pub fn remove(&self) {
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -190,9 +228,19 @@ impl Rounds {
         names.push(record.named.name().to_owned());
     }
 
-    /// Another job with the same name may begin: no round goes on.
-    pub fn end_all(&mut self) {
-        self.0.values_mut().for_each(|(round, names)| (*round, *names) = (*round + 1, Vec::new()));
+    /// The job has ended, and another one with its name may begin: no round goes on.
+    pub fn end(&mut self, job: &str) {
+        for (path, (round, names)) in &mut self.0 {
+            if job_of(path) == Some(job) {
+                (*round, *names) = (*round + 1, Vec::new());
+            }
+        }
+    }
+
+    /// The folders of sets, each with a job that has sets in it.
+    pub fn folders(&self) -> BTreeSet<(PathBuf, String)> {
+        let of = |path: &PathBuf| Some((path.parent()?.to_owned(), job_of(path)?.to_owned()));
+        self.0.keys().filter_map(of).collect()
     }
 
     /// The round of a file that is opened now: a name that the round has already begins the next one.
@@ -213,6 +261,10 @@ impl Rounds {
         names.push(named.name().to_owned());
         *round
     }
+}
+
+fn job_of(set: &Path) -> Option<&str> {
+    parts(set.file_name()?.to_str()?).map(|(_, job, _)| job)
 }
 
 /// The last round that has a folder, of the set that has the folder `first` in round 0.
@@ -244,9 +296,14 @@ fn name_all(folder: &Path, path: &Path) -> io::Result<Vec<Id>> {
     Ok(ids)
 }
 
-/// The sets with members of this node that wait for others.
+/// The sets with members of this node.
 #[derive(Debug, Default)]
-pub struct Sets(HashMap<Set, Waiting>);
+pub struct Sets {
+    /// They wait for members.
+    waiting: HashMap<Set, Waiting>,
+    /// Their members are getting their names.
+    naming: Vec<Set>,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -284,7 +341,8 @@ impl Sets {
     /// A member of this node is durable.
     pub fn ready(&mut self, id: Id, record: &Record) {
         if let Some(set) = set_of(record) {
-            let waiting = self.0.entry(set).or_insert_with(|| Waiting { members: Vec::new(), since: Instant::now() });
+            let waiting =
+                self.waiting.entry(set).or_insert_with(|| Waiting { members: Vec::new(), since: Instant::now() });
             waiting.members.push((id, record.named.clone(), record.options.keep));
         }
     }
@@ -292,33 +350,49 @@ impl Sets {
     /// Takes out the sets that are whole, and those that never will be.
     pub fn settled(&mut self) -> Settled {
         let mut settled = Settled::default();
-        self.0.retain(|set, waiting| {
-            if set.path.join("torn").exists() && !set.path.join("commit").exists() {
-                settled.given_up.extend(waiting.members.iter().map(|(id, ..)| *id));
-                return false;
+        let mut sets: Vec<Set> = self.waiting.keys().cloned().collect();
+        sets.sort_by_key(Set::round);
+        for set in sets {
+            // The helper of a later job has gone over it.
+            let is_gone = !set.path.exists();
+            if is_gone || (set.path.join("torn").exists() && !set.path.join("commit").exists()) {
+                let waiting = self.waiting.remove(&set);
+                settled.given_up.extend(waiting.into_iter().flat_map(|waiting| waiting.members).map(|(id, ..)| id));
+                continue;
             }
-            if !is_committed(set).unwrap_or(false) {
-                return true;
+            // Two threads would give the names in any order.
+            let is_older = |other: &Set| other.is_of_the_same_files(&set) && other.round() < set.round();
+            let first = self.waiting.get(&set).and_then(|waiting| waiting.members.first()).map(|(id, ..)| *id);
+            let Some(id) = first.filter(|_| !self.naming.iter().any(is_older)) else { continue };
+            if is_committed(&set, id).unwrap_or(false)
+                && let Some(waiting) = self.waiting.remove(&set)
+            {
+                self.naming.push(set.clone());
+                settled.whole.push(Whole { members: waiting.members, set });
             }
-            let members = std::mem::take(&mut waiting.members);
-            settled.whole.push(Whole { members, set: set.clone() });
-            false
-        });
+        }
         settled
     }
 
+    /// The members of this node have their names.
+    pub fn named(&mut self, set: &Set) {
+        self.naming.retain(|one| one != set);
+    }
+
     pub fn next_look(&self) -> Option<Duration> {
-        (!self.0.is_empty()).then_some(LOOK)
+        (!self.waiting.is_empty()).then_some(LOOK)
     }
 
-    /// Whether members of other nodes may still come.
-    pub fn is_moving(&self) -> bool {
-        self.0.iter().any(|(set, waiting)| set.on_nodes && waiting.since.elapsed() < OTHER_NODES_LIMIT)
+    /// Whether members of other nodes may still come, for jobs that matter.
+    pub fn is_moving(&self, matters: impl Fn(&str) -> bool) -> bool {
+        let may_come = |waiting: &Waiting| waiting.since.elapsed() < OTHER_NODES_LIMIT;
+        let mut waiting = self.waiting.iter().filter(|(set, _)| job_of(&set.path).is_some_and(&matters));
+        waiting.any(|(set, waiting)| set.on_nodes && may_come(waiting))
     }
 
-    /// The members that still wait. They are forgotten here.
-    pub fn all_waiting(&mut self) -> Vec<Id> {
-        let all = self.0.drain();
+    /// The members of a job that still wait. They are forgotten here.
+    pub fn waiting_of(&mut self, job: &str) -> Vec<Id> {
+        let all = self.waiting.extract_if(|set, _| job_of(&set.path) == Some(job));
         all.flat_map(|(set, waiting)| {
             let _ = fs::remove_dir_all(&set.path);
             waiting.members.into_iter().map(|(id, ..)| id)
@@ -329,15 +403,117 @@ impl Sets {
 
 /// Removes the folder of a set once each member has its name. By then those of this node have left the stage.
 pub fn remove_if_done(set: &Set) {
-    let is_named = |id| !writing_path(&set.folder, id).exists();
-    if members(&set.path).is_ok_and(|members| members.into_iter().all(|(_, id)| is_named(id))) {
-        set.remove();
+    remove_if_empty(&set.folder, &set.path);
+}
+
+fn remove_if_empty(folder: &Path, set: &Path) {
+    let is_named = |id| !writing_path(folder, id).exists();
+    if members(set).is_ok_and(|members| members.into_iter().all(|(_, id)| is_named(id))) {
+        let _ = fs::remove_dir_all(set);
+    }
+}
+
+/// Removes the torn sets in a folder of sets, of a job that has ended here. If the bytes of other nodes are still there,
+/// these nodes do it.
+pub fn clear(sets: &Path, job: &str) {
+    let Some(folder) = sets.parent().and_then(Path::parent) else { return };
+    for name in names(sets).unwrap_or_default() {
+        let path = sets.join(&name);
+        if parts(&name).is_some_and(|(_, of, _)| of == job) && path.join("torn").exists() {
+            remove_if_empty(folder, &path);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::Share;
+
+    fn record(folder: &Path, round: u32) -> Record {
+        let options = Options { sets: vec!["{}.*".to_owned()], count: 1, job: "job".to_owned(), ..Options::default() };
+        let named = Named::in_folder(folder, OsStr::new("restart.0")).unwrap();
+        Record { named, is_through: false, share: Share::Whole, options, round }
+    }
+
+    /// The set of a record, with a mark for its only member.
+    fn marked(record: &Record, id: Id) -> Set {
+        let set = set_of(record).unwrap();
+        fs::create_dir_all(&set.path).unwrap();
+        fs::write(set.path.join("member-restart.0"), format!("{id}\n")).unwrap();
+        set
+    }
+
+    /// Before, two threads gave the names of both rounds at a time, and the older file could come last.
+    #[test]
+    fn the_rounds_of_a_set_get_their_names_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut sets, mut last) = (Sets::default(), None);
+        let mut marks = Vec::new();
+        for round in [1, 2] {
+            let (id, record) = (Id::after(last, 1), record(folder.path(), round));
+            marks.push(marked(&record, id));
+            sets.ready(id, &record);
+            last = Some(id);
+        }
+        let rounds = |settled: Settled| settled.whole.iter().map(|whole| whole.set.round()).collect::<Vec<u32>>();
+        assert_eq!(rounds(sets.settled()), [1]);
+        assert_eq!(rounds(sets.settled()), Vec::<u32>::new());
+        sets.named(&marks[0]);
+        assert_eq!(rounds(sets.settled()), [2]);
+    }
+
+    #[test]
+    fn a_torn_set_goes_once_no_node_has_bytes_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (id, record) = (Id::after(None, 1), record(folder.path(), 1));
+        let set = marked(&record, id);
+        let all = set.path.parent().unwrap();
+        clear(all, "job");
+        assert!(set.path.exists(), "it is not torn");
+        tear(&record);
+        let bytes = writing_path(folder.path(), id);
+        fs::create_dir_all(bytes.parent().unwrap()).unwrap();
+        fs::write(&bytes, "x").unwrap();
+        clear(all, "job");
+        fs::remove_file(&bytes).unwrap();
+        clear(all, "other");
+        assert!(set.path.exists());
+        clear(all, "job");
+        assert!(!set.path.exists());
+    }
+
+    /// The helper of a later job has gone over it.
+    #[test]
+    fn a_set_that_is_gone_waits_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (id, record) = (Id::after(None, 1), record(folder.path(), 1));
+        let mut sets = Sets::default();
+        sets.ready(id, &record);
+        assert_eq!(sets.settled().given_up, [id]);
+        assert!(sets.next_look().is_none());
+    }
+
+    /// A helper was killed after the mark. The next one may find the record of the set at any moment, and gives the members
+    /// their names: it must not see a mark, or a manifest, that is being written again.
+    #[test]
+    fn a_member_that_is_durable_is_not_brought_again() {
+        let (folder, memory) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let named = Named::in_folder(folder.path(), OsStr::new("restart.0")).unwrap();
+        let options = Options { sets: vec!["{}.*".to_owned()], count: 2, ..Options::default() };
+        let set = set_in_round(&named, &options, 1).unwrap();
+        let staged = memory.path().join("staged");
+        fs::write(&staged, "new").unwrap();
+        let id = Id::after(None, 1);
+        let parcel = Parcel { id, named, staged, is_through: false, keep: 2, claim: None };
+        bring(&parcel, &set).unwrap();
+        fs::remove_file(&parcel.staged).unwrap();
+        bring(&parcel, &set).unwrap();
+        assert_eq!(members(&set.path).unwrap(), [("restart.0".to_owned(), id)]);
+        // That of an earlier round counts for nothing.
+        let later = Parcel { id: Id::after(Some(id), 1), ..parcel };
+        assert!(bring(&later, &set).is_err());
+    }
 
     #[test]
     fn the_stem_is_the_longest_that_fits() {

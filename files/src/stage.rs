@@ -32,6 +32,8 @@ pub struct Stage {
 
 /// In the environment of a program for which a supervisor speaks (`catch`): its stage.
 pub const CATCH_VARIABLE: &str = "MAINSTAY_FILES_CATCH";
+/// In the environment of each program of `mainstay files`: its job.
+pub const JOB_VARIABLE: &str = "MAINSTAY_FILES_JOB";
 
 const FOLDERS: [&str; 5] = ["records", "files", "whole", "failed", "prepared"];
 const MAKE_TRIES: usize = 100;
@@ -51,6 +53,11 @@ impl std::fmt::Display for Id {
 impl Id {
     pub fn number(self) -> u64 {
         self.0
+    }
+
+    /// The helper that gave it.
+    pub fn node(self) -> u16 {
+        self.0 as u16
     }
 
     pub fn from_text(text: &str) -> Option<Id> {
@@ -92,7 +99,8 @@ pub enum Share {
 impl Stage {
     /// The stage of this user; `path`: a folder in place of the usual one.
     pub fn make(path: Option<&Path>) -> io::Result<Stage> {
-        let path = path.map_or_else(usual, Path::to_owned);
+        // The helper has another working directory.
+        let path = path.map_or_else(|| Ok(usual()), std::path::absolute)?;
         let mut tries = 0..MAKE_TRIES;
         loop {
             match Stage::made(&path) {

@@ -1,6 +1,6 @@
 //! Restart files of programs that are not changed: `files`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
 
 /// Protect the restart files that a program writes by itself: whole under their names, verified, kept
@@ -24,11 +24,22 @@ Examples:
   mainstay files ls DIR
   mainstay files restore DIR restart.1@7
 
+Options that you leave out come from the table [files] of mainstay.toml: match = [\"restart.*\"], keep = 3.
+
 Exit codes:
-  75   the program returned 0, but a file could not be saved, or is not whole
+  75   the program returned 0, but a file could not be saved, or is not whole, and nothing has replaced it since
+  2    wrong usage, or a wrong line of mainstay.toml; the program was not started
+  4    the stage cannot be used, or Mainstay is not installed whole; the program was not started
   126  the program cannot be caught, or cannot be started
   127  the program was not found
-  else the code of the program, or 128 + N if signal N ended it"
+  else the code of the program, or 128 + N if signal N ended it
+
+Exit codes of ls, verify and restore:
+  0    good
+  1    verify: a generation is damaged; restore: no such generation, or a damaged one
+  2    wrong usage
+  3    the directory has no protected files, or is missing
+  4    the directory cannot be read"
 )]
 pub struct Files {
     #[command(subcommand)]
@@ -42,12 +53,25 @@ pub struct ProtectFiles {
     /// Files to protect: a pattern for the name, or for the whole path if it has a slash; repeat for several
     #[arg(long = "match", value_name = "PATTERN")]
     pub matches: Vec<String>,
+    #[command(flatten)]
+    pub options: FileOptions,
+    /// The name of the job, the same on all its nodes. `mainstay run` gives it
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub job: Option<String>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// The options of `files` and of `run --files`, and the keys of the table [files].
+#[derive(Debug, Clone, Default, Args)]
+pub struct FileOptions {
     /// Files to leave alone, though they match
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
-    /// Generations of each file to keep, including the newest
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    pub keep: u32,
+    /// Generations of each file to keep, including the newest. Default: 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep: Option<u32>,
     /// Files that become whole together, one for each rank: "{}.base {}.*". {} stands for the name of the set, and * for
     /// the rank
     #[arg(long = "set", value_name = "PATTERNS")]
@@ -72,12 +96,16 @@ pub struct ProtectFiles {
     /// The folder in memory for files on their way. Default: /dev/shm/mainstay-files-USER
     #[arg(long, value_name = "DIR")]
     pub stage: Option<PathBuf>,
-    /// The name of the job, the same on all its nodes. `mainstay run` gives it
-    #[arg(long, value_name = "NAME", hide = true)]
-    pub job: Option<String>,
-    /// The program and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
+}
+
+/// The table [files], as words of the command line.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+pub struct FileTable {
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub matches: Vec<String>,
+    #[command(flatten)]
+    pub options: FileOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -40,7 +40,7 @@ Exit codes:
   0  good
   1  damage found; no complete revision; no such hold; no job saved itself in time
   2  wrong usage, or a wrong setting; reserve: the space is in use already
-  3  not a space, or a space of a newer format
+  3  not a space, or a space of a newer format; files: no protected files there
   4  refused: I/O error, no permission, no room, in use by a job
   5  status: saving keeps failing, or nothing is saved";
 

@@ -1,13 +1,14 @@
 //! Running jobs: `run`.
 
+use super::FileOptions;
 use clap::{Args, ValueEnum};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Run a job, and start it again after a failure
 ///
 /// Each start goes on from the newest complete revision, which the program's own restore finds. Input, output and
-/// signals pass through. `run` gives up if the job fails twice with no new complete revision in between. It does not
-/// restart a job that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT.
+/// signals pass through. `run` gives up if the job fails twice with no new complete revision, or restart file, in between.
+/// It does not restart a job that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 ///
 /// If the program calls mainstay_due, `run` asks for a last checkpoint before it passes SIGTERM on, and before the time
 /// limit. A second SIGTERM ends the job at once. SIGUSR1 asks for a checkpoint, and the job goes on: batch systems send
@@ -34,12 +35,13 @@ Examples:
   mainstay run --hosts n1:32,n2:32 --spares n3:32 -- mpiexec -n 64 ./simulation input.toml
   mainstay run --nodes-from slurm --ranks 64 -- srun ./simulation input.toml
   mainstay run --in-job --spares 2 -- mpiexec -n 64 ./simulation input.toml
+  mainstay run --files 'restart.*' --keep 3 -- mpiexec -n 64 lmp -in in.melt
   mainstay run --virtual 16 --every 5m --space /scratch/me/heat -- mpiexec -n 4 ./heat
 
 Exit codes:
   0    the job is done
   75   cut off by SIGTERM or the time limit, after it had saved more: run it again, it goes on from there
-  76   given up: the job failed twice with no new complete revision in between, and would fail again
+  76   given up: the job failed twice with no new complete revision or restart file in between, and would fail again
   else the job failed and no restart was left, or it was cut off and had saved nothing new. The code is the status
        of its last run, or 128 + N if signal N ended it
   1    also: the launcher returned 0, but the job did not close its space, or lost a node
@@ -124,15 +126,17 @@ pub struct Run {
     /// needs the program file only; libraries may be missing or newer. Costs room and time; with incremental capture once
     #[arg(long, requires = "virtual_ranks")]
     pub with_libraries: bool,
-    /// Protect the restart files that the program writes by itself, as `mainstay files --match PATTERN`; repeat for several
-    #[arg(long, value_name = "PATTERN")]
-    pub files: Vec<String>,
     /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,
     /// The job: a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+    /// Protect the restart files that the program writes by itself, as `mainstay files --match PATTERN`; repeat for several
+    #[arg(long, value_name = "PATTERN", alias = "match", help_heading = "Restart files, as in `mainstay files`")]
+    pub files: Vec<String>,
+    #[command(flatten, next_help_heading = "Restart files, as in `mainstay files`")]
+    pub file_options: FileOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

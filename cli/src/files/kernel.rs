@@ -1,5 +1,6 @@
 //! Runs a program for which the kernel stops each call with a name (`--catch kernel`). This process answers the calls.
 
+use crate::exit::say;
 use mainstay_engine::printable_path;
 use mainstay_files::{CATCH_VARIABLE, Catch, Member, Served, Wanted};
 use nix::errno::Errno;
@@ -37,7 +38,10 @@ pub fn run_caught(
         match (status, supervisor.join()) {
             (Err(error), Ok(Ok(Served::Never))) => Ended::NotCaught(reason(&error)),
             (status, Ok(Ok(_))) => Ended::Run(status),
-            (_, Ok(Err(error))) => Ended::Run(Err(error)),
+            (status, Ok(Err(error))) => {
+                say(&format!("the calls of the program could not be answered to its end: {error}"));
+                Ended::Run(status)
+            }
             (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
     })

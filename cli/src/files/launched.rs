@@ -1,6 +1,10 @@
 //! The facts that a launcher gives each of its processes: ranks, nodes, and the job's name.
 
-use std::{env, fs, iter::successors};
+use std::{
+    env, fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    iter::successors,
+};
 
 /// Scripts may stand between a rank and its launcher.
 const PARENTS_MAX: usize = 8;
@@ -28,10 +32,14 @@ impl Launched {
         Launched { ranks, nodes: nodes.max(1), name: name().map(|name| short(&name)) }
     }
 
-    /// The same for all processes of this node that the launcher starts, and another for each start.
-    pub fn job(&self, given: Option<&str>) -> String {
+    /// The same for all processes of this node that the launcher starts, and another for each start. `sets`: the files
+    /// that become whole together.
+    pub fn job(&self, given: Option<&str>, sets: &[String]) -> String {
         let named = || Some(format!("{}{}", given?, env::var("MAINSTAY_RUN_STARTED").unwrap_or_default()));
-        self.name.clone().or_else(named).map_or_else(|| short(&started_by()), |job| short(&job))
+        let unknown = || if sets.is_empty() { own_job() } else { job_of_sets(sets) };
+        // A shell in an allocation is a launched process, too, and gives its name to all commands.
+        let launched = self.name.clone().filter(|_| self.ranks > 1 || self.nodes > 1);
+        short(&launched.or_else(named).unwrap_or_else(unknown))
     }
 }
 
@@ -56,10 +64,21 @@ fn control_port() -> Option<String> {
     })
 }
 
-/// The launcher starts all processes of a node from one of its own, or the user's shell starts this one.
-fn started_by() -> String {
-    let parent = nix::unistd::getppid().as_raw();
-    format!("{parent}{}", stat(parent).get(19).map_or("", String::as_str))
+/// This process alone.
+pub fn own_job() -> String {
+    process(nix::unistd::getpid().as_raw())
+}
+
+/// A launcher that gives no facts starts all processes of a node from one of its own, in one folder. So does a script.
+fn job_of_sets(sets: &[String]) -> String {
+    let mut hasher = DefaultHasher::new();
+    (sets, env::current_dir().ok()).hash(&mut hasher);
+    format!("{:08x}{}", hasher.finish() as u32, process(nix::unistd::getppid().as_raw()))
+}
+
+/// A name of a process. Its number may be used again later.
+fn process(pid: i32) -> String {
+    format!("{pid}{}", stat(pid).get(19).map_or("", String::as_str))
 }
 
 /// The state of a process, and the fields after it.

@@ -9,22 +9,19 @@ use crate::{
     time,
 };
 use mainstay_engine::printable_path;
-use mainstay_files::{Generation, NamedFile, Stage, StagedFile, list, staged_in};
+use mainstay_files::{Generation, NamedFile, Stage, StagedFile, Verdict, list, staged_in};
 use std::{
     ffi::{OsStr, OsString},
+    fs, io,
     os::unix::ffi::OsStrExt,
     path::Path,
     time::SystemTime,
 };
 
 pub fn ls(wanted: &FilesIn) -> Result<Exit, Failure> {
-    let (files, staged) = found(&wanted.folder)?;
+    let (files, staged) = found_any(&wanted.folder)?;
     if wanted.json {
         output::json(&document::ProtectedFiles::of(&files, &staged, |_, _| None))?;
-        return Ok(Exit::Good);
-    }
-    if files.is_empty() && staged.is_empty() {
-        output::text(&format!("no protected files in {}\n", printable_path(&wanted.folder)))?;
         return Ok(Exit::Good);
     }
     output::text(&table(&files, &staged, |_, generation| place(generation)))?;
@@ -52,19 +49,24 @@ fn name_of(path: &Path) -> String {
 }
 
 pub fn verify(wanted: &FilesIn) -> Result<Exit, Failure> {
-    let (files, staged) = found(&wanted.folder)?;
-    let good = |name: &OsStr, number| mainstay_files::verify(&wanted.folder, name, number);
+    let (files, staged) = found_any(&wanted.folder)?;
     let mut is_damaged = false;
     let mut judged = |file: &NamedFile, generation: &Generation| {
-        let is_good = good(&file.name, generation.number);
-        is_damaged |= !is_good;
-        is_good
+        let verdict = mainstay_files::verify(&wanted.folder, &file.name, generation.number);
+        is_damaged |= verdict == Verdict::Damaged;
+        verdict
     };
     if wanted.json {
-        output::json(&document::ProtectedFiles::of(&files, &[], |file, generation| Some(judged(file, generation))))?;
+        output::json(&document::ProtectedFiles::of(&files, &[], |file, generation| {
+            Some(judged(file, generation) == Verdict::Good)
+        }))?;
     } else {
         let page = table(&files, &staged, |file, generation| {
-            let verdict = if judged(file, generation) { "good" } else { "DAMAGED" };
+            let verdict = match judged(file, generation) {
+                Verdict::Good => "good",
+                Verdict::Damaged => "DAMAGED",
+                Verdict::Changed => "changed by another program",
+            };
             match place(generation) {
                 place if place.is_empty() => verdict.to_owned(),
                 place => format!("{verdict}, {place}"),
@@ -77,14 +79,14 @@ pub fn verify(wanted: &FilesIn) -> Result<Exit, Failure> {
 
 pub fn restore(folder: &Path, file: &OsStr) -> Result<Exit, Failure> {
     let (name, number) = split(file);
-    let files = list(folder).map_err(|e| unreadable(folder, &e))?;
+    let (files, _) = found_any(folder)?;
     let shown = printable_path(&folder.join(&name));
     let Some(found) = files.iter().find(|one| one.name == name) else {
         return Err(Failure::lost(format!(
             "{shown} has no kept generations; `mainstay files ls` lists those that are"
         )));
     };
-    let verify = |number| mainstay_files::verify(folder, &name, number);
+    let verify = |number| mainstay_files::verify(folder, &name, number) == Verdict::Good;
     let older = || found.generations.iter().find(|one| !one.is_current && verify(one.number)).map(|one| one.number);
     let Some(number) = number.or_else(older) else {
         return Err(Failure::lost(format!("{shown} has no older generation that is undamaged")));
@@ -112,8 +114,22 @@ fn found(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
     Ok((files, staged))
 }
 
-fn unreadable(folder: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused(format!("{} cannot be read: {error}", printable_path(folder)))
+/// The same. A folder without such files is as wrong as a directory that is no space.
+fn found_any(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
+    let (files, staged) = found(folder)?;
+    if files.is_empty() && staged.is_empty() {
+        // Records that are missing count as none.
+        fs::read_dir(folder).map_err(|e| unreadable(folder, &e))?;
+        let message = format!("no protected files in {}", printable_path(folder));
+        return Err(Failure { exit: Exit::NotASpace, message });
+    }
+    Ok((files, staged))
+}
+
+fn unreadable(folder: &Path, error: &io::Error) -> Failure {
+    let is_none = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let exit = if is_none { Exit::NotASpace } else { Exit::System };
+    Failure { exit, message: format!("{} cannot be read: {error}", printable_path(folder)) }
 }
 
 /// As the tables print times.

@@ -3,17 +3,21 @@
 mod failure;
 mod kernel;
 mod launched;
+mod leaving;
 mod look;
 mod protect;
+mod table;
 
 pub use look::status;
-pub use protect::inserted;
+pub use protect::{absolute, inserted};
+pub use table::completed;
 
 use crate::{
     arguments::{Files, FilesHelper, LookAtFiles},
-    exit::{Exit, Failure},
+    exit::{Exit, Failure, say},
 };
 use failure::of_stage;
+use launched::own_job;
 use mainstay_engine::printable_path;
 use mainstay_files::{Member, Stage, close_inherited, has_staged, serve, staged_in};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -54,7 +58,7 @@ pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
     if before.is_empty() {
         return Ok(None);
     }
-    let mut page: String = complete(stage.clone())?.into_iter().map(|line| line + "\n").collect();
+    let mut page: String = complete(stage.clone(), ALL_JOBS)?.into_iter().map(|line| line + "\n").collect();
     let after = staged(&stage);
     for file in before {
         let is_left = after.iter().any(|other| other.path == file.path);
@@ -68,18 +72,23 @@ pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(page))
 }
 
-/// Completes the files of killed jobs on this node, in all folders.
-pub fn salvage_all() {
-    if let Some(stage) = Stage::find()
+/// Completes the files of killed jobs on this node, in all folders, and tells of those that are not saved. `stage`: a folder
+/// in place of the usual one.
+pub fn salvage_all(stage: Option<&Path>) {
+    let stage = stage.map_or_else(Stage::find, |stage| Stage::open(stage).ok());
+    if let Some(stage) = stage
         && has_staged(&stage)
     {
-        let _ = complete(stage);
+        complete(stage, &own_job()).unwrap_or_default().iter().for_each(|line| say(line));
     }
 }
 
-/// A helper does it when it starts.
-fn complete(stage: Stage) -> Result<Vec<String>, Failure> {
+/// The name of a job that waits for the files of all others.
+const ALL_JOBS: &str = "";
+
+/// A helper does it when it starts. The files of killed jobs are awaited, and those of `job`.
+fn complete(stage: Stage, job: &str) -> Result<Vec<String>, Failure> {
     let path = stage.path().to_owned();
-    let finish = || Member::join(stage, &env::current_exe()?)?.finish();
+    let finish = || Member::join(stage, &env::current_exe()?, job)?.finish(false);
     finish().map(|finished| [finished.told, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
 }

@@ -4,15 +4,18 @@ use super::{
     failure::of_stage,
     kernel::{self, Ended, run_caught},
     launched::Launched,
+    leaving,
+    table::completed,
 };
 use crate::{
-    arguments::{Catch, ProtectFiles},
+    arguments::{Catch, FileOptions, ProtectFiles},
     exit::{Exit, Failure, say},
     ranks::{Installed, in_path},
     signals::Signals,
 };
+use clap::ValueEnum;
 use mainstay_engine::printable_path;
-use mainstay_files::{Member, Options, Program, Stage, Wanted, program};
+use mainstay_files::{Finished, JOB_VARIABLE, Member, Options, Program, Stage, Wanted, program};
 use nix::{
     sys::{
         resource::{Resource, setrlimit},
@@ -33,20 +36,23 @@ use std::{
 /// The program returned 0, but a file is not saved. EX_TEMPFAIL of sysexits.h.
 const NOT_SAVED: u8 = 75;
 const CANNOT_START: u8 = 126;
+/// Generations to keep.
+const KEEP: u32 = 2;
 const NOT_FOUND: u8 = 127;
 
 pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     let Some((name, arguments)) = wanted.command.split_first() else {
         return Err(Failure::usage("the program comes after --: mainstay files --match 'restart.*' -- ./program"));
     };
-    if wanted.matches.is_empty() {
+    let (matches, given) = completed(&wanted.matches, &wanted.options)?;
+    if matches.is_empty() {
         return Err(Failure::usage("no file is protected without a pattern: --match 'restart.*'"));
     }
-    let options = options(wanted)?;
-    let wanted =
-        &ProtectFiles { matches: absolute(&wanted.matches), exclude: absolute(&wanted.exclude), ..wanted.clone() };
-    check_text(&wanted.matches, "--match")?;
-    check_text(&wanted.exclude, "--exclude")?;
+    let mut options = options(&given, wanted.job.as_deref())?;
+    let (matches, exclude) = (absolute(&matches), absolute(&given.exclude));
+    check_text(&matches, "--match")?;
+    check_text(&exclude, "--exclude")?;
+    let wanted = given;
     let by_kernel = wanted.catch == Some(Catch::Kernel);
     if let Err(code) = check_program(name, by_kernel) {
         return Ok(ExitCode::from(code));
@@ -58,18 +64,18 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     let path = stage.path().to_owned();
     let own = env::current_exe().map_err(|e| of_stage(&path, &e))?;
     // Files that a killed job left are complete before the program looks.
-    let member = Member::join(stage.clone(), &own).map_err(|e| of_stage(&path, &e))?;
+    let member = Member::join(stage.clone(), &own, &options.job).map_err(|e| of_stage(&path, &e))?;
+    options.member = member.name().to_owned();
     let mut command = Command::new(name);
-    command.args(arguments);
+    command.args(arguments).env(JOB_VARIABLE, &options.job);
     let status = if let Some(library) = library {
         command.env("LD_PRELOAD", preload(&library));
         command.env("MAINSTAY_FILES_STAGE", &path).env("MAINSTAY_FILES_COMMAND", &own);
-        command.env("MAINSTAY_FILES_MATCH", wanted.matches.join("\n"));
-        command.env("MAINSTAY_FILES_EXCLUDE", wanted.exclude.join("\n"));
+        command.env("MAINSTAY_FILES_MATCH", matches.join("\n"));
+        command.env("MAINSTAY_FILES_EXCLUDE", exclude.join("\n"));
         command.env("MAINSTAY_FILES_OPTIONS", options.to_text());
         run(&mut command)
     } else {
-        let (matches, exclude) = (wanted.matches.clone(), wanted.exclude.clone());
         match run_caught(command, &member, &Wanted { stage, matches, exclude, options, say }, run) {
             Ended::Run(status) => status,
             Ended::NotCaught(reason) => return Ok(ExitCode::from(not_caught(Path::new(name), &reason))),
@@ -83,14 +89,20 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
             if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START }
         }
     };
-    let finished = member.finish().map_err(|e| of_stage(&path, &e))?;
+    // A failed program is told at once: other ranks wait for its end.
+    let open = if code == 0 { leaving::wait(&member).unwrap_or_default() } else { Vec::new() };
+    let finished = member.finish(code != 0).unwrap_or_else(|error| {
+        let files = "files that are on their way may not be saved";
+        let told = vec![format!("{}; {files}; then run `mainstay salvage DIR`", of_stage(&path, &error).message)];
+        Finished { told, ..Finished::default() }
+    });
     finished.told.iter().chain(&finished.remarks).for_each(|line| say(line));
     if let Some(signal) = killed_by
         && Launched::here().ranks > 0
     {
         end_by(signal);
     }
-    let is_short = code == 0 && !finished.told.is_empty();
+    let is_short = code == 0 && !(finished.told.is_empty() && open.is_empty());
     Ok(ExitCode::from(if is_short { NOT_SAVED } else { code }))
 }
 
@@ -122,7 +134,7 @@ fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
 }
 
-fn options(wanted: &ProtectFiles) -> Result<Options, Failure> {
+fn options(wanted: &FileOptions, job: Option<&str>) -> Result<Options, Failure> {
     check_text(&wanted.sets, "--set")?;
     for set in &wanted.sets {
         let is_good = |word: &str| word.matches("{}").count() == 1 && word.matches('*').count() <= 1;
@@ -137,33 +149,59 @@ fn options(wanted: &ProtectFiles) -> Result<Options, Failure> {
     if count == 0 && wanted.sets.iter().any(|set| set.contains('*')) {
         return Err(Failure::usage("no launcher says how many files a set has: give --count N"));
     }
-    if launched.nodes > 1 && launched.name.is_none() && wanted.job.is_none() {
+    if launched.nodes > 1 && launched.name.is_none() && job.is_none() {
         return Err(Failure::usage(
             "the launcher gives this job on several nodes no name: give --job NAME, the same on all nodes, and another at each start",
         ));
     }
     Ok(Options {
-        keep: wanted.keep,
+        keep: wanted.keep.unwrap_or(KEEP),
         damaged_fails: wanted.damaged.is_some(),
         sync_waits: wanted.fsync.is_some(),
         room_bytes: wanted.room,
         is_silent: wanted.catch == Some(Catch::Kernel),
         sets: wanted.sets.clone(),
         count,
-        job: launched.job(wanted.job.as_deref()),
+        job: launched.job(job, &wanted.sets),
         nodes: launched.nodes,
+        report: env::var_os("MAINSTAY_RUN_REPORT").map(PathBuf::from),
+        member: String::new(),
     })
 }
 
-/// A pattern for a path is compared with the absolute path of a file.
-fn absolute(patterns: &[String]) -> Vec<String> {
+/// A pattern for a path is compared with the absolute path of a file, which may have symbolic links or not.
+pub fn absolute(patterns: &[String]) -> Vec<String> {
     let here = env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default();
     let is_relative = |pattern: &str| pattern.contains('/') && !pattern.starts_with(['/', '*']);
-    let completed = patterns.iter().map(|pattern| match is_relative(pattern) {
-        true => format!("{here}/{}", pattern.trim_start_matches("./")),
-        false => pattern.clone(),
+    let completed = patterns.iter().flat_map(|pattern| {
+        let pattern = match is_relative(pattern) {
+            true => format!("{}/{}", escaped(&here), pattern.trim_start_matches("./")),
+            false => pattern.clone(),
+        };
+        let real = without_links(&pattern);
+        [pattern].into_iter().chain(real)
     });
     completed.collect()
+}
+
+/// The same pattern, if symbolic links stand in its first folders: those without special characters.
+fn without_links(pattern: &str) -> Option<String> {
+    let fixed = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
+    let (folder, _) = fixed.rsplit_once('/').filter(|(folder, _)| folder.starts_with('/'))?;
+    let mut is_escaped = false;
+    let plain = folder.chars().filter(|character| {
+        is_escaped = *character == '\\' && !is_escaped;
+        !is_escaped
+    });
+    let real = fs::canonicalize(plain.collect::<String>()).ok()?.into_os_string().into_string().ok()?;
+    let real = format!("{}{}", escaped(real.trim_end_matches('/')), &pattern[folder.len()..]);
+    (real != pattern).then_some(real)
+}
+
+/// The text as a pattern that matches nothing else.
+fn escaped(text: &str) -> String {
+    let is_special = |character: char| matches!(character, '*' | '?' | '[' | '\\');
+    text.chars().flat_map(|one| is_special(one).then_some('\\').into_iter().chain([one])).collect()
 }
 
 /// Patterns go to the library as lines.
@@ -182,9 +220,13 @@ fn check_program(name: &OsStr, by_kernel: bool) -> Result<(), u8> {
     }
     let Some(path) = in_path(name) else { return Ok(()) };
     let reason = match program(&path) {
-        Ok(Program::Static) if by_kernel => return Ok(()),
+        Ok(Program::Static | Program::Go) if by_kernel => return Ok(()),
         Ok(Program::Static) => {
             "it is linked statically, so no library can catch its files. Link it dynamically, or give --catch kernel"
+        }
+        Ok(Program::Go) => "it calls the system by itself, as programs in Go do. Give --catch kernel",
+        Ok(Program::Other) => {
+            "it is a program for another system or of 32 bits. Build it for this system, and link it dynamically"
         }
         Ok(Program::SetUser) => {
             "it runs as another user, so the system loads no library of yours into it. Start it without `mainstay files`"
@@ -221,10 +263,50 @@ fn preload(library: &Path) -> OsString {
 }
 
 /// The words that `mainstay run --files` puts before a program.
-pub fn inserted(patterns: &[String], job: &str) -> Result<Vec<OsString>, Failure> {
+pub fn inserted(patterns: &[String], options: &FileOptions, job: &str) -> Result<Vec<OsString>, Failure> {
     let own = env::current_exe().and_then(fs::canonicalize);
     let own = own.map_err(|e| Failure::refused(format!("the path of this command is unknown: {e}")))?;
-    let matches = patterns.iter().flat_map(|pattern| ["--match".into(), pattern.into()]);
     let words = [own.into(), "files".into(), "--job".into(), job.into()];
-    Ok(words.into_iter().chain(matches).chain(["--".into()]).collect())
+    let mut words: Vec<OsString> = words.into();
+    let mut add = |name: &str, value: &OsStr| words.extend([format!("--{name}").into(), value.to_owned()]);
+    patterns.iter().for_each(|pattern| add("match", pattern.as_ref()));
+    let FileOptions { exclude, keep, sets, count, damaged, fsync, catch, room, stage } = options;
+    exclude.iter().for_each(|pattern| add("exclude", pattern.as_ref()));
+    sets.iter().for_each(|set| add("set", set.as_ref()));
+    let numbers = [("keep", keep.map(u64::from)), ("count", count.map(u64::from)), ("room", *room)];
+    for (name, number) in numbers {
+        number.iter().for_each(|number| add(name, number.to_string().as_ref()));
+    }
+    let ways = [("damaged", damaged.and_then(word)), ("fsync", fsync.and_then(word)), ("catch", catch.and_then(word))];
+    for (name, way) in ways {
+        way.iter().for_each(|way| add(name, way.as_ref()));
+    }
+    stage.iter().for_each(|stage| add("stage", stage.as_os_str()));
+    words.push("--".into());
+    Ok(words)
+}
+
+/// A way, as the command line has it.
+fn word(way: impl ValueEnum) -> Option<String> {
+    Some(way.to_possible_value()?.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_pattern_for_a_path_stands_with_and_without_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = fs::canonicalize(folder.path()).unwrap().into_os_string().into_string().unwrap();
+        fs::create_dir(format!("{here}/re[l")).unwrap();
+        symlink("re[l", format!("{here}/out")).unwrap();
+        let all = |pattern: &str| absolute(&[pattern.to_owned()]);
+        let out = format!("{here}/out/restart.*");
+        assert_eq!(all(&out), [out.clone(), format!("{here}/re\\[l/restart.*")]);
+        for same in ["restart.*", "*/out/restart", &format!("{here}/re\\[l/x"), "/restart", "/no/such/folder/x"] {
+            assert_eq!(all(same), [same]);
+        }
+    }
 }

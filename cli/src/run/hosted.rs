@@ -1,6 +1,6 @@
 //! A job with ranks in slots: the host program stands before the program in its command.
 
-use super::{launcher, protected::protecting};
+use super::{launcher, protected::Protected};
 use crate::{
     arguments,
     exit::{Failure, say},
@@ -27,7 +27,7 @@ pub struct Found {
 }
 
 /// The job with --virtual; refuses a program that cannot run in slots.
-pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
+pub fn hosted(wanted: &arguments::Run, ranks: u32, protected: &Protected) -> Result<Hosted, Failure> {
     let [space] = &wanted.spaces[..] else {
         return Err(Failure::usage("--virtual saves all ranks to one space; give --space once"));
     };
@@ -49,7 +49,7 @@ pub fn hosted(wanted: &arguments::Run, ranks: u32) -> Result<Hosted, Failure> {
         words.extend(["env".into(), format!("MAINSTAY_EVERY_SECONDS={}", every.as_secs_f64()).into()]);
     }
     // The host does the system calls of its ranks, so their names are redirected there.
-    words.extend(protecting(wanted)?);
+    words.extend(protected.words()?);
     match parts {
         Some(parts) => words.push(ranks::host_program(&wanted.command[parts.launcher], &installed)?.into()),
         None => words.extend([installed.command.clone().into(), "host-ranks".into()]),

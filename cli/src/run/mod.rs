@@ -2,11 +2,12 @@
 //! itself.
 //!
 //! The job's own restore chooses the revision to go on from. This module only decides if another start is worthwhile:
-//! not after two failures with no new complete revision in between. It also chooses the nodes, if they are given
+//! not after two failures with no new complete revision or restart file in between. It also chooses the nodes, if they are given
 //! (`nodes`, `placing`, `launcher`).
 
 mod command;
 mod free;
+mod generations;
 mod hosted;
 mod in_job;
 mod job;
@@ -30,7 +31,7 @@ mod watch;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
-    files, outside,
+    outside,
     signals::Signals,
     space::completing,
     text::count,
@@ -44,6 +45,7 @@ use mainstay_engine::{Surroundings, printable_path, status::tell_death, unix_ns}
 use nix::sys::signal::Signal;
 use outcome::{Outcome, Ranks};
 use placing::Nodes;
+use protected::Protected;
 use report::{Recoveries, Report, Reported};
 use spaces::Newest;
 use std::{
@@ -83,21 +85,22 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
 
 /// Runs the job and reports the result; returns the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
+    let protected = Protected::of(wanted)?;
     // Programs look at their restart files before any helper is there.
-    files::salvage_all();
+    protected.complete();
     if let Some(ranks) = wanted.virtual_ranks {
-        let Hosted { command, found } = hosted::hosted(wanted, ranks)?;
+        let Hosted { command, found } = hosted::hosted(wanted, ranks, &protected)?;
         found.tell();
-        return follow(&arguments::Run { command, ..wanted.clone() });
+        return follow(&arguments::Run { command, ..wanted.clone() }, &protected);
     }
-    if !wanted.files.is_empty() {
-        let command = protected::with_files(wanted)?;
-        return follow(&arguments::Run { command, ..wanted.clone() });
+    if protected.is_any() {
+        let command = protected.before_program(&wanted.command)?;
+        return follow(&arguments::Run { command, ..wanted.clone() }, &protected);
     }
-    follow(wanted)
+    follow(wanted, &protected)
 }
 
-fn follow(wanted: &arguments::Run) -> Result<u8, Failure> {
+fn follow(wanted: &arguments::Run, protected: &Protected) -> Result<u8, Failure> {
     let report = Report::new().map_err(|e| Failure {
         exit: Exit::System,
         message: format!("making the file for the job's reports failed: {e}"),
@@ -109,18 +112,20 @@ fn follow(wanted: &arguments::Run) -> Result<u8, Failure> {
         let told = report.spaces().into_iter().filter(|told| !is_given(told));
         wanted.spaces.iter().cloned().chain(told).collect::<Vec<_>>()
     };
-    let newest = || Newest::of(&known(), report.told_since(0).newest);
+    let newest = || Newest::of(&known(), report.told_since(0).newest, protected.newest(&report));
     let mut summary = Summary::begin();
-    let code = start_until_done(wanted, &report, &known, &newest, &mut summary)?;
+    let code = start_until_done(wanted, protected, &report, &known, &newest, &mut summary)?;
     let spaces = known();
-    summary.tell(&spaces, &Newest::of(&spaces, Default::default()), &report.told_since(0));
+    let reached = Newest::of(&spaces, Default::default(), protected.newest(&report));
+    summary.tell(&spaces, &reached, &report.told_since(0));
     Ok(code)
 }
 
 /// Starts the job until it is done, cut off, or given up; returns the exit status. `known` are its spaces, as far as
-/// known, and `newest` their complete revisions.
+/// known, and `newest` their complete revisions, and the restart files that are `protected`.
 fn start_until_done(
     wanted: &arguments::Run,
+    protected: &Protected,
     report: &Report,
     known: &dyn Fn() -> Vec<PathBuf>,
     newest: &dyn Fn() -> Newest,
@@ -144,7 +149,7 @@ fn start_until_done(
     let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
     // The status of the last run, until there is one.
     let mut code = 0;
-    let at_first = Newest::of(&wanted.spaces, Default::default());
+    let at_first = Newest::of(&wanted.spaces, Default::default(), protected.newest(report));
     let begun_unix_ns = unix_ns();
     // After an interrupt, the user does not want the run again.
     let cut_off = |signal: Signal, reached: &Newest| {
@@ -192,7 +197,12 @@ fn start_until_done(
         };
         summary.starts();
         let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
-        let told = report.told_since(outcome.mark());
+        let mut told = report.told_since(outcome.mark());
+        if protected.is_any() || !told.files.is_empty() {
+            // The last files count as well.
+            protected.complete();
+            told = report.told_since(outcome.mark());
+        }
         summary.ended(&told.recovered);
         let Ended { status, asked, lost, first_was_here } = match ended {
             Ok(ended) => ended,
@@ -212,7 +222,7 @@ fn start_until_done(
             if code != 0 {
                 say(&format!("all ranks have ended; the exit status of the program is {code}"));
             }
-            tell_if_nothing_was_saved(&known());
+            tell_if_nothing_was_saved(&known(), protected, report);
             return Ok(code);
         }
         let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);
@@ -235,7 +245,7 @@ fn start_until_done(
                 not_in_order = Some(why.to_owned());
             }
             let Some(why) = not_in_order else {
-                tell_if_nothing_was_saved(&known());
+                tell_if_nothing_was_saved(&known(), protected, report);
                 return Ok(0);
             };
             (code, how) = (NOT_IN_ORDER, format!("{how}, but {why}"));
@@ -243,7 +253,7 @@ fn start_until_done(
         if let Some(signal) = asked {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
             journal_death(&told, &format!("asked to end by {signal} ({how})"));
-            tell_if_nothing_was_saved(&known());
+            tell_if_nothing_was_saved(&known(), protected, report);
             let reached = newest();
             summary.lost_after(&reached);
             return Ok(cut_off(signal, &reached).unwrap_or(code));
@@ -293,9 +303,10 @@ fn start_until_done(
         let more = completing::what_can_be(&spaces);
         more.iter().filter(|line| !unfinished.contains(line)).for_each(|line| say(line));
         let reached = newest();
-        if before.as_ref() == Some(&reached) && !is_of_nodes && !is_of_launcher {
+        if before.as_ref().is_some_and(|before| reached.is_as(before)) && !is_of_nodes && !is_of_launcher {
+            let or_file = if protected.is_any() { " or restart file" } else { "" };
             say(&format!(
-                "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
+                "giving up: the job failed twice ({how}) with no new complete revision{or_file} in between, at {reached}"
             ));
             return Ok(GAVE_UP);
         }
@@ -312,9 +323,13 @@ fn journal_death(told: &Reported, how: &str) {
 }
 
 /// Nobody notices that a job saves nothing, until it fails.
-fn tell_if_nothing_was_saved(spaces: &[PathBuf]) {
+fn tell_if_nothing_was_saved(spaces: &[PathBuf], protected: &Protected, report: &Report) {
     const RULES: &str = "`mainstay config` shows if a setting makes one due";
-    if spaces.is_empty() {
+    if spaces.is_empty() && protected.is_any() {
+        if protected.newest(report).is_empty() {
+            say("the job saved nothing: it closed no file that matches --files");
+        }
+    } else if spaces.is_empty() && report.told_since(0).files.is_empty() {
         say("the job saved nothing: it opened no space (or its rank 0 ran on another machine; then give --space)");
     }
     for space in spaces.iter().filter(|space| spaces::is_without_revision(space)) {

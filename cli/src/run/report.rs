@@ -43,6 +43,8 @@ pub struct Reported {
     pub ended: Option<u8>,
     /// For each space, the revision of a rehearsed job's end.
     pub ends: BTreeMap<PathBuf, u64>,
+    /// The restart files that have got their names (`files/src/report.rs`), each with its generation.
+    pub files: Vec<(PathBuf, u64)>,
     /// The spaces that the job uses, even if it has not opened them yet.
     pub spaces: Vec<PathBuf>,
 }
@@ -122,6 +124,7 @@ impl Reported {
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
                 ["refused"] => told.refused = true,
+                ["file", generation] => told.files.extend(generation.parse().ok().map(|number| (path, number))),
                 ["ended", code] => told.ended = code.parse().ok(),
                 ["opened"] if told.open.insert(path.clone(), true) == Some(true) => {
                     told.untold.insert(path);

@@ -1,5 +1,6 @@
 //! The spaces that the job saves to: their newest revisions and their users.
 
+use super::generations::Generations;
 use crate::{exit::say, text};
 use mainstay_engine::{
     Error, LevelKind, RevisionPart, RevisionSurvey, SpaceSurvey, printable_path,
@@ -14,9 +15,12 @@ use std::{
 /// A revision: its lineage and number.
 pub type Key = (u64, u64);
 
-/// The newest complete revision of each space that has one.
+/// The newest complete revision of each space that has one, and the newest generations of restart files.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Newest(BTreeMap<PathBuf, Reached>);
+pub struct Newest {
+    spaces: BTreeMap<PathBuf, Reached>,
+    files: Generations,
+}
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
@@ -31,7 +35,7 @@ struct Reached {
 }
 
 impl Newest {
-    pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, Key>) -> Newest {
+    pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, Key>, files: Generations) -> Newest {
         let told = told.into_iter().map(|(space, told)| (space, Reached { told: Some(told), ..Reached::default() }));
         let mut newest: BTreeMap<PathBuf, Reached> = told.collect();
         for space in spaces {
@@ -52,27 +56,39 @@ impl Newest {
                 Err(error) => say(&error.to_string()),
             }
         }
-        Newest(newest)
+        Newest { spaces: newest, files }
     }
 
-    /// Time of the newest revision in sight, over all spaces, in nanoseconds since 1970.
+    /// Time of the newest revision in sight, over all spaces, and of the newest restart file, in nanoseconds since 1970.
     pub fn saved_unix_ns(&self) -> Option<u64> {
-        self.0.values().filter(|reached| reached.seen.is_some()).map(|reached| reached.saved_unix_ns).max()
+        let seen = self.spaces.values().filter(|reached| reached.seen.is_some());
+        seen.map(|reached| reached.saved_unix_ns).max().max(self.files.saved_unix_ns())
     }
 
-    /// True if a space itself has a revision that was not there `before`, or, if that is unknown, one saved since
+    /// Whether there are restart files.
+    pub fn has_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    /// True if the job has failed at the same revisions and files `before`.
+    pub fn is_as(&self, before: &Newest) -> bool {
+        self.spaces == before.spaces && !self.files.are_beyond(&before.files)
+    }
+
+    /// True if there is a new restart file, or if a space itself has a revision that was not there `before`, or, if that is unknown, one saved since
     /// `begun_unix_ns`. Data on a node is lost with the job, or out of sight of the next job's nodes.
     pub fn is_beyond(&self, before: &Newest, begun_unix_ns: u64) -> bool {
-        let is_new = |(space, reached): (&PathBuf, &Reached)| match before.0.get(space) {
+        let is_new = |(space, reached): (&PathBuf, &Reached)| match before.spaces.get(space) {
             Some(before) => reached.in_space > before.in_space,
             None => reached.in_space.is_some() && reached.saved_unix_ns >= begun_unix_ns,
         };
-        self.0.iter().any(is_new)
+        self.spaces.iter().any(is_new) || self.files.are_beyond(&before.files)
     }
 
-    /// A line before the next start: the revision to go on from.
+    /// A line before the next start: the revision, or the restart file, to go on from.
     pub fn way_on(&self) -> String {
-        match self.0.is_empty() {
+        match self.spaces.is_empty() && self.files.is_empty() {
+            true if self.files.are_expected() => "no restart file is complete: the job begins anew".to_owned(),
             true => "no revision is complete: the job begins anew".to_owned(),
             false => format!("going on from {self}"),
         }
@@ -90,17 +106,18 @@ impl Newest {
                 None => format!("nothing complete in {space}"),
             }
         };
-        self.0.iter().map(line).collect()
+        self.spaces.iter().map(line).chain(self.files.age(now_unix_ns)).collect()
     }
 }
 
 impl fmt::Display for Newest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("no complete revision");
+        if self.spaces.is_empty() && self.files.is_empty() {
+            let missing = if self.files.are_expected() { "restart file" } else { "revision" };
+            return write!(f, "no complete {missing}");
         }
         let revision = |(lineage, number): Key| format!("revision {number} (lineage {lineage})");
-        let all = self.0.iter().map(|(space, Reached { seen, in_space, told, .. })| {
+        let spaces = self.spaces.iter().map(|(space, Reached { seen, in_space, told, .. })| {
             let space = printable_path(space);
             let seen_there = match seen {
                 None => format!("nothing complete in {space}"),
@@ -117,7 +134,8 @@ impl fmt::Display for Newest {
                 None => seen_there,
             }
         });
-        f.write_str(&all.collect::<Vec<_>>().join(", "))
+        let files = (!self.files.is_empty()).then(|| self.files.to_string());
+        f.write_str(&spaces.chain(files).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -195,12 +213,13 @@ mod tests {
     fn only_what_the_space_itself_has_is_further_than_before() {
         let newest = |seen, in_space| {
             let reached = Reached { seen, in_space, saved_unix_ns: 20, told: None };
-            Newest(BTreeMap::from([(PathBuf::from("/space"), reached)]))
+            let spaces = BTreeMap::from([(PathBuf::from("/space"), reached)]);
+            Newest { spaces, files: Generations::default() }
         };
         let before = newest(Some((1, 5)), Some((1, 4)));
         assert!(newest(Some((2, 6)), Some((2, 5))).is_beyond(&before, 10));
         assert!(!newest(Some((2, 7)), Some((1, 4))).is_beyond(&before, 10));
-        let nothing = Newest(BTreeMap::new());
+        let nothing = Newest { spaces: BTreeMap::new(), files: Generations::default() };
         assert!(newest(Some((1, 1)), Some((1, 1))).is_beyond(&nothing, 10));
         assert!(!newest(Some((1, 1)), None).is_beyond(&nothing, 10) && !before.is_beyond(&nothing, 30));
     }

@@ -85,17 +85,18 @@ impl Summary {
     /// Prints the result of the run in a few lines. There is no summary for a job that was never started or saves
     /// nothing.
     pub fn tell(&self, spaces: &[PathBuf], newest: &Newest, told: &Reported) {
-        if self.starts == 0 || spaces.is_empty() {
+        if self.starts == 0 || (spaces.is_empty() && !newest.has_files()) {
             return;
         }
         let run_ns = self.begun.elapsed().as_nanos() as u64;
         say(&format!(
-            "summary: {} and {} in {}; lost {}: {} of work after the last revision, {} between starts",
+            "summary: {} and {} in {}; lost {}: {} of work after the last {}, {} between starts",
             text::count(u64::from(self.starts), "start"),
             text::count(u64::from(self.starts - 1), "restart"),
             text::age(run_ns),
             text::age(self.again_ns + self.between_ns),
             text::age(self.again_ns),
+            if spaces.is_empty() { "restart file" } else { "revision" },
             text::age(self.between_ns),
         ));
         for line in newest.ages(unix_ns()) {

@@ -56,6 +56,10 @@ impl<'a> Asker<'a> {
         self.ask("rename", &[from, to], &[flags.to_string().as_bytes(), &self.options])
     }
 
+    pub fn rename_folder(&self, from: &Found, to: &Found, flags: u32) -> Answer {
+        self.ask("rename-folder", &[from, to], &[flags.to_string().as_bytes(), &self.options])
+    }
+
     pub fn link(&self, from: &Found, to: &Found) -> Answer {
         self.ask("link", &[from, to], &[])
     }
@@ -65,6 +69,15 @@ impl<'a> Asker<'a> {
     }
 
     pub fn given(&self, id: Id, process: i32) {
+        self.tell_holder("given", id, process);
+    }
+
+    /// The process is a child that has inherited the file.
+    pub fn inherits(&self, id: Id, process: i32) {
+        self.tell_holder("inherits", id, process);
+    }
+
+    fn tell_holder(&self, verb: &str, id: Id, process: i32) {
         let mut holders = self.holders.borrow_mut();
         let ids = holders.entry(process).or_default();
         if ids.len() >= IDS_MAX {
@@ -72,7 +85,7 @@ impl<'a> Asker<'a> {
         }
         ids.insert(id);
         drop(holders);
-        self.tell("given", &[&id.to_string(), &process.to_string()]);
+        self.tell(verb, &[&id.to_string(), &process.to_string()]);
     }
 
     pub fn dropped(&self, id: Id) {
@@ -101,7 +114,7 @@ impl<'a> Asker<'a> {
     fn tell(&self, verb: &str, words: &[&str]) {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         if let Answer::Error(libc::EPERM, _) = self.ask(verb, &[], &words) {
-            self.ask("member", &[], &[]);
+            self.ask("member", &[], &[self.member.job().as_bytes()]);
             for (process, ids) in self.holders.borrow().iter() {
                 let process = process.to_string();
                 ids.iter()

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{helper::staged_held_by, stage::Id};
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs, thread,
     time::{Duration, Instant},
 };
@@ -28,7 +28,7 @@ impl Supervisor<'_> {
         let process = caller.process();
         let held = match self.asker.is_holder(process) {
             true => staged_held_by(self.wanted.stage.path(), process),
-            false => Vec::new(),
+            false => BTreeSet::new(),
         };
         if held.is_empty() {
             return Reply::Pass;
@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         self.listener.pass(notice);
         match wait_for_child(notice, &before) {
             Some(child) => {
-                held.iter().for_each(|id| self.asker.given(*id, child));
+                held.iter().for_each(|id| self.asker.inherits(*id, child));
             }
             // It could not be started, or was killed at once. Nobody can tell which.
             None => held.iter().for_each(|id: &Id| self.asker.lost(*id)),

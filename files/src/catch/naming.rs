@@ -11,6 +11,9 @@ use rustix::fs::FileType;
 
 impl Supervisor<'_> {
     pub(super) fn rename(&self, caller: &Caller, from: Spot, to: Spot, flags: u32) -> Reply {
+        if let Some((from, to)) = self.find_folder(caller, from, to) {
+            return result(&self.asker.rename_folder(&from, &to, flags));
+        }
         let Some((from, to)) = self.find_both(caller, from, to, false) else { return Reply::Pass };
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
         if !from.is_regular_or_absent()
@@ -36,6 +39,14 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Both names of a call that renames a folder: files in it may be on their way, whatever its name.
+    fn find_folder(&self, caller: &Caller, from: Spot, to: Spot) -> Option<(Found, Found)> {
+        let (from_path, to_path) = (caller.path(from.path)?, caller.path(to.path)?);
+        let from = self.find(caller, from, trimmed(&from_path), false)?;
+        let to = self.find(caller, to, trimmed(&to_path), false).filter(|_| from.kind == Some(FileType::Directory))?;
+        Some((from, to))
+    }
+
     /// Both files of a call, if one of them matches.
     fn find_both(&self, caller: &Caller, from: Spot, to: Spot, follows: bool) -> Option<(Found, Found)> {
         let (from_path, to_path) = (caller.path(from.path)?, caller.path(to.path)?);
@@ -46,6 +57,12 @@ impl Supervisor<'_> {
         let to = self.find(caller, to, &to_path, false)?;
         (from.is_wanted || to.is_wanted).then_some((from, to))
     }
+}
+
+/// A folder's name may end with a slash.
+fn trimmed(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(path.len(), |at| at + 1);
+    &path[..end]
 }
 
 fn result(answer: &Answer) -> Reply {

@@ -45,7 +45,9 @@ impl Supervisor<'_> {
         };
         let (mut folder, mut named) = self.enter(base.as_ref(), path)?;
         // The program's own name decides, not the name that a symbolic link leads to.
-        let is_wanted = self.patterns.is_wanted(&named.folder, named.name().as_bytes());
+        let from = base.as_ref().and_then(|base| fs::read_link(format!("/proc/self/fd/{}", base.as_raw_fd())).ok());
+        let given = from.unwrap_or_default().join(OsStr::from_bytes(path));
+        let is_wanted = self.patterns.is_wanted(&named.folder, named.name().as_bytes(), &given);
         for _ in 0..=LINKS_MAX {
             let kind = statat(&folder, named.name(), AtFlags::SYMLINK_NOFOLLOW).ok();
             let kind = kind.map(|status| FileType::from_raw_mode(status.st_mode));

@@ -2,11 +2,11 @@
 
 use super::{
     opening::os,
-    request::Answer,
+    records::request::Answer,
     state::{Helper, State},
 };
 use crate::{
-    file::{BESIDE, Named},
+    file::{BESIDE, Named, short},
     kept,
     stage::Id,
     writing::{drop_writing, writing_path},
@@ -15,7 +15,10 @@ use rustix::{
     fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with},
     io::Errno,
 };
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 impl Helper {
     /// Before a call that changes the file of a name: where the file is, once nothing is on its way to the name.
@@ -42,6 +45,13 @@ impl Helper {
         let flags = RenameFlags::from_bits_retain(flags);
         let open = self.newest(&from.key);
         let is_published = fs::symlink_metadata(from.path()).is_ok();
+        let is_exchange = flags.contains(RenameFlags::EXCHANGE);
+        // A name that has only a file that is being written: the program takes another way.
+        let is_unpublished =
+            |named: &Named| self.newest(&named.key).is_some() && fs::symlink_metadata(named.path()).is_err();
+        if is_exchange && [from, to].into_iter().any(is_unpublished) {
+            return Some(os(Errno::INVAL));
+        }
         if flags.contains(RenameFlags::NOREPLACE) && self.newest(&to.key).is_some() {
             return Some(os(Errno::EXIST));
         }
@@ -53,23 +63,36 @@ impl Helper {
         } else if open.is_none() {
             return Some(os(Errno::NOENT));
         }
-        // The name before belonged to files that the new one replaces.
-        for id in self.ids(to) {
-            self.drop_staged(id);
+        if is_published {
+            self.lines.removed(&to.key);
         }
+        let replaced = self.ids(to);
         for id in self.ids(from) {
             self.move_staged(id, to);
+        }
+        // The name before belonged to files that the new one replaces, or that get the other name.
+        for id in replaced {
+            if is_exchange { self.move_staged(id, from) } else { self.drop_staged(id) }
         }
         Some(Answer::Ok)
     }
 
     /// Renames a folder once no file in it or below is on its way. Files that are being written go along.
     pub(super) fn rename_folder(&mut self, from: &Named, to: &Named, flags: u32) -> Option<Answer> {
+        if [from, to].iter().any(|one| one.check_folder().is_err()) {
+            // The program has another view of the file system, and its own call does the work.
+            return Some(Answer::Plain(String::new()));
+        }
         let (old, new) = (from.path(), to.path());
+        let flags = RenameFlags::from_bits_retain(flags);
+        let mut places = vec![(&old, &new)];
+        if flags.contains(RenameFlags::EXCHANGE) {
+            places.push((&new, &old));
+        }
         let below: Vec<Id> = self
             .staged
             .iter()
-            .filter(|(_, one)| one.record.named.folder.starts_with(&old))
+            .filter(|(_, one)| places.iter().any(|(place, _)| one.record.named.folder.starts_with(place)))
             .map(|(id, _)| *id)
             .collect();
         let is_busy = |id: &Id| {
@@ -79,12 +102,15 @@ impl Helper {
         if below.iter().any(is_busy) {
             return None;
         }
-        if let Err(error) = renameat_with(CWD, &old, CWD, &new, RenameFlags::from_bits_retain(flags)) {
+        if let Err(error) = renameat_with(CWD, &old, CWD, &new, flags) {
             return Some(os(error));
         }
         for id in below {
             let Some(staged) = self.staged.get_mut(&id) else { continue };
-            let moved = |path: &Path| path.strip_prefix(&old).map_or_else(|_| path.to_owned(), |rest| new.join(rest));
+            let moved = |path: &Path| {
+                let to = |(from, to): &(&PathBuf, &PathBuf)| Some(to.join(path.strip_prefix(from).ok()?));
+                places.iter().find_map(to).unwrap_or_else(|| path.to_owned())
+            };
             staged.record.named.folder = moved(&staged.record.named.folder);
             staged.path = moved(&staged.path);
             let _ = self.stage.write_record(id, &staged.record);
@@ -104,6 +130,7 @@ impl Helper {
             }
         }
         let _ = self.stage.write_record(id, &staged.record);
+        self.lines.renamed(&from.key, &to.key);
         if let Some(ids) = self.names.get_mut(&from.key) {
             ids.retain(|one| *one != id);
             if ids.is_empty() {
@@ -146,8 +173,9 @@ impl Helper {
         }
         staged.into_iter().for_each(|id| self.drop_staged(id));
         self.failures.remove(&named.key);
+        self.lines.removed(&named.key);
         let _ = kept::remove_all(&named.folder, named.name());
-        let _ = fs::remove_file(named.folder.join(BESIDE).join("torn").join(named.name()));
+        let _ = fs::remove_file(named.folder.join(BESIDE).join("torn").join(short(named.name())));
         Some(Answer::Ok)
     }
 

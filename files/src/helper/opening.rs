@@ -1,15 +1,15 @@
 //! Opening a name to write or to read: a staged file, the base of an update, or an older generation.
 
 use super::{
-    holders::{Holders, Pid},
-    request::{Answer, How},
-    room::set_aside,
+    records::holders::Pid,
+    records::request::{Answer, How},
+    records::room::set_aside,
     shared::Other,
     state::{Fingerprint, Helper, Staged, State},
+    unchanged,
     workers::Done,
 };
 use crate::{
-    copy,
     file::{BESIDE, Key, Named},
     kept::{self, Judged, beside, data_path},
     options::Options,
@@ -24,7 +24,6 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
@@ -44,10 +43,15 @@ impl Helper {
             return self.filled(id, process);
         }
         let path = named.path();
-        let plain = |why: String| Some(Answer::Plain(format!("{} is not protected: {why}", printable_path(&path))));
+        let text = |why: String| format!("{} is not protected: {why}", printable_path(&path));
         if let Err(error) = named.check_folder() {
-            return plain(format!("its folder cannot be opened here ({error})"));
+            return Some(Answer::Plain(text(format!("its folder cannot be opened here ({error})"))));
         }
+        // The program writes into the file itself, which then is no generation any more.
+        let plain = |why: String| {
+            let _ = kept::release(&named.folder, named.name());
+            Some(Answer::Plain(text(why)))
+        };
         if self.is_unjudged(&named.key) {
             return None;
         }
@@ -69,7 +73,7 @@ impl Helper {
             Some((_, State::Filling)) => return None,
             Some((_, State::Open)) if how.is_exclusive && !how.is_shared => return Some(error(libc::EEXIST)),
             Some((id, State::Open)) => {
-                self.hold(process, id);
+                self.open(process, id);
                 return Some(Answer::Stage { id, path: self.staged[&id].path.clone(), is_new: false });
             }
             _ => {}
@@ -81,8 +85,10 @@ impl Helper {
             (false, How { creates: false, .. }) => return Some(error(libc::ENOENT)),
             _ => {}
         }
-        if published.is_some() && access(&path, Access::WRITE_OK).is_err() {
-            return Some(error(libc::EACCES));
+        if published.is_some()
+            && let Err(denied) = access(&path, Access::WRITE_OK)
+        {
+            return Some(os(denied));
         }
         if let Err(error) = access(&named.folder, Access::WRITE_OK | Access::EXEC_OK) {
             return if published.is_some() {
@@ -97,7 +103,7 @@ impl Helper {
             }
             return Some(match self.create(named, how, options) {
                 Ok(id) => {
-                    self.hold(process, id);
+                    self.open(process, id);
                     Answer::Stage { id, path: self.staged[&id].path.clone(), is_new: true }
                 }
                 Err(error) => {
@@ -110,6 +116,10 @@ impl Helper {
             Some(id) => self.staged[&id].path.clone(),
             None => match self.judged(named)? {
                 Judged::Unknown | Judged::Good { .. } => path.clone(),
+                Judged::Changed { .. } => {
+                    self.remark_changed(named, options);
+                    path.clone()
+                }
                 Judged::Instead { older, .. } => data_path(&named.folder, named.name(), older),
                 Judged::Lost { .. } => return Some(Answer::Error(libc::EIO, lost(named))),
             },
@@ -122,8 +132,8 @@ impl Helper {
         }
         match self.create(named, how, options) {
             Ok(id) => {
-                self.fill(id, base);
-                self.hold(process, id);
+                self.fill(id, base, how.locks);
+                self.open(process, id);
                 *granted = Some(id);
                 None
             }
@@ -148,7 +158,7 @@ impl Helper {
         }
     }
 
-    fn fill(&mut self, id: Id, base: PathBuf) {
+    fn fill(&mut self, id: Id, base: PathBuf, locks: bool) {
         let Some(staged) = self.staged.get_mut(&id) else { return };
         staged.state = State::Filling;
         let (path, target) = (staged.path.clone(), staged.record.named.path());
@@ -158,19 +168,21 @@ impl Helper {
             Err(error) if may_move && error.kind() == io::ErrorKind::NotFound => File::open(&target),
             opened => opened,
         };
-        self.workers.begin(move || {
-            let fill = || copy::fill(&base?, &OpenOptions::new().write(true).open(&path)?);
-            Done::Filled(id, fill())
-        });
+        self.workers.begin(move || Done::Filled(id, base.and_then(|base| unchanged::fill(&base, &path, locks))));
     }
 
     /// A new staged file, empty. It is in the node's memory if there is room, else in the target's file system.
     fn create(&mut self, named: &Named, how: How, options: &Options) -> io::Result<Id> {
         let expected = fs::symlink_metadata(named.path()).map_or(0, |found| found.len());
-        let used = self.used_bytes();
-        let room = &mut self.room;
-        let is_through = how.leads || !room.has(&self.stage, options.room_bytes, used, expected);
-        let prepared = room.take_prepared(&named.key);
+        let expected = self.room.expects(&named.key, expected);
+        let mut has_room = self.has_room(options.room_bytes, expected);
+        if !has_room && !how.leads {
+            // Memory that waits for other names gives way.
+            self.room.free_prepared(&self.stage, &named.key);
+            has_room = self.has_room(options.room_bytes, expected);
+        }
+        let is_through = how.leads || !has_room;
+        let prepared = self.room.take_prepared(&named.key);
         let id = self.across.claimed().unwrap_or_else(|| Id::after(self.last, self.node));
         self.last = self.last.max(Some(id));
         let round = self.rounds.next(named, options);
@@ -198,32 +210,41 @@ impl Helper {
             self.stage.remove(id);
             return Err(error);
         }
-        let holders = Holders::default();
-        let staged = Staged {
-            record,
-            path,
-            holders,
-            silent: BTreeSet::new(),
-            state: State::Open,
-            is_torn: false,
-            is_closed_by_all: false,
-            judged_after: None,
-        };
+        if !is_through {
+            self.room.holds(id, expected);
+        }
         self.names.entry(named.key.clone()).or_default().push(id);
-        self.staged.insert(id, staged);
+        self.staged.insert(id, Staged::new(record, path));
         Ok(id)
     }
 
-    /// Bytes of staged files in memory.
-    fn used_bytes(&self) -> u64 {
-        let in_memory = self.staged.values().filter(|staged| !staged.record.is_through);
-        in_memory.map(|staged| fs::metadata(&staged.path).map_or(0, |found| found.blocks() * 512)).sum()
+    /// Whether a file of `expected` bytes has room in memory.
+    fn has_room(&mut self, given: Option<u64>, expected: u64) -> bool {
+        let staged = &self.staged;
+        self.room.gives_back(|id| !staged.contains_key(id));
+        let used = self.used_bytes();
+        self.room.has(&self.stage, given, used, expected)
     }
 
-    /// At the first name in a folder: completes what a killed job left there.
+    /// Bytes of staged files in memory, and those that files which are being written will take.
+    fn used_bytes(&self) -> u64 {
+        let in_memory = self.staged.iter().filter(|(_, staged)| !staged.record.is_through);
+        let bytes = in_memory.map(|(id, staged)| {
+            let bytes = fs::metadata(&staged.path).map_or(0, |found| found.blocks() * 512);
+            if matches!(staged.state, State::Open | State::Filling) {
+                bytes.max(self.room.held_for(*id))
+            } else {
+                bytes
+            }
+        });
+        bytes.sum()
+    }
+
+    /// At the first name of a job in a folder: completes what a killed job left there.
     fn meet_folder(&mut self, named: &Named, options: &Options) {
-        if self.room.meets(&named.folder) && named.folder.join(BESIDE).join("sets").exists() {
-            sets::replay(&named.folder, &options.job);
+        if self.room.meets(&named.folder, &options.job) && named.folder.join(BESIDE).join("sets").exists() {
+            // This helper is at work on the sets of jobs that it knows.
+            sets::replay(&named.folder, |job| job == options.job || self.knows(job));
         }
     }
 
@@ -263,6 +284,10 @@ impl Helper {
         }
         Some(match self.judged(named)? {
             Judged::Unknown | Judged::Good { .. } => Answer::Published,
+            Judged::Changed { .. } => {
+                self.remark_changed(named, options);
+                Answer::Published
+            }
             Judged::Instead { generation, older } => {
                 let path = printable_path(&named.path());
                 let text = format!("{path} is damaged (generation {generation}); generation {older} is read instead");
@@ -278,10 +303,19 @@ impl Helper {
         })
     }
 
+    /// Another program has changed the file in place. It is the user's now, and no generation.
+    fn remark_changed(&mut self, named: &Named, options: &Options) {
+        let path = printable_path(&named.path());
+        let text = format!("{path} was changed in place by another program, and counts as it is");
+        let _ = kept::release(&named.folder, named.name());
+        self.lines.remark(&named.key, &options.job, text);
+    }
+
     /// Sets room aside in the target's file system, or fails the `close`: the program then knows that the file is lost.
     pub(super) fn reserve(&mut self, id: Id) -> Result<(), Answer> {
         let Some(staged) = self.staged.get(&id).filter(|staged| !staged.record.is_through) else { return Ok(()) };
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
+        self.room.learns(&staged.record.named.key, bytes);
         let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
         let path = printable_path(&staged.record.named.path());
         let text = format!("{path}: no room for {bytes} bytes ({failed}); the file before stays");
@@ -294,8 +328,7 @@ impl Helper {
 
     /// Sets memory aside for the next generation of a name: new memory costs more than the copy into it.
     pub(super) fn prepare(&mut self, key: Key, bytes: u64, room_bytes: Option<u64>) {
-        let used = self.used_bytes();
-        if bytes == 0 || !self.room.has(&self.stage, room_bytes, used, bytes) {
+        if bytes == 0 || !self.has_room(room_bytes, bytes) {
             return;
         }
         let id = Id::after(self.last, self.node);

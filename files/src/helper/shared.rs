@@ -6,8 +6,8 @@
 //! node may write it only after the first has published it.
 
 use super::{
-    holders::{Holders, Pid},
-    request::{Answer, How},
+    records::holders::Pid,
+    records::request::{Answer, End, How},
     state::{Helper, Staged, State},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 use mainstay_engine::printable_path;
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     io,
     time::{Duration, Instant},
 };
@@ -27,16 +27,6 @@ use std::{
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a request waits for a file that another node publishes.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
-
-/// The end of a file that several nodes have written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Whole,
-    /// A rank could not write or sync its part.
-    Failed,
-    /// No rank could open it.
-    Unused,
-}
 
 /// The answer of another node's claim to an open.
 pub enum Other {
@@ -164,18 +154,8 @@ impl Helper {
         // IDs of this node grow from here.
         self.last = self.last.max(Some(id));
         self.names.entry(named.key.clone()).or_default().push(id);
-        let staged = Staged {
-            record,
-            path: path.clone(),
-            holders: Holders::default(),
-            silent: BTreeSet::new(),
-            state: State::Open,
-            is_torn: false,
-            is_closed_by_all: false,
-            judged_after: None,
-        };
-        self.staged.insert(id, staged);
-        self.hold(process, id);
+        self.staged.insert(id, Staged::new(record, path.clone()));
+        self.open(process, id);
         Other::Answers(Answer::Stage { id, path, is_new: false })
     }
 
@@ -229,7 +209,7 @@ impl Helper {
                 // A rank of another node was killed or has failed, or another job has claimed the name.
                 staged.is_torn |= claim.is_none_or(|claim| claim.id != id || claim.state == Progress::Torn);
                 staged.is_closed_by_all = true;
-                staged.holders.take(process);
+                staged.holders.close(process, false);
                 staged.judged_after = None;
                 self.judge(id);
             }
@@ -250,7 +230,7 @@ impl Helper {
             return;
         }
         let path = printable_path(&staged.record.named.path());
-        self.told.push(format!("{path}: its program was killed with it open; the file before stays"));
+        self.tell(id, format!("{path}: its program was killed with it open; the file before stays"));
         self.forget(id);
     }
 
@@ -282,11 +262,12 @@ impl Helper {
     }
 
     /// The helper of the first rank is gone.
-    pub(super) fn give_up_elsewhere(&mut self) {
-        let left = |(id, staged): (&Id, &Staged)| (staged.state == State::Elsewhere).then_some(*id);
+    pub(super) fn give_up_elsewhere(&mut self, job: &str) {
+        let is_left = |staged: &Staged| staged.state == State::Elsewhere && staged.record.options.job == job;
+        let left = |(id, staged): (&Id, &Staged)| is_left(staged).then_some(*id);
         for id in self.staged.iter().filter_map(left).collect::<Vec<_>>() {
             let path = printable_path(&self.staged[&id].record.named.path());
-            self.told.push(format!("{path}: the node of its first rank has not saved it; the file before stays"));
+            self.tell(id, format!("{path}: the node of its first rank has not saved it; the file before stays"));
             self.forget(id);
         }
     }

@@ -6,29 +6,32 @@
 //! A staged file is `Open`, then `Whole`, then `Carrying`, and gone once it has its name; or `Torn`, or `Failed`.
 
 use super::{
-    holders::{self, Holders, Pid, Process},
-    request::{Answer, How, Request, Verb},
-    room::Room,
+    processes::Process,
+    records::holders::{Holders, Origin, Pid},
+    records::kernel::{self, is_dying},
+    records::lines::Lines,
+    records::request::{Answer, How, Request, Verb},
+    records::room::Room,
+    records::uncaught::Uncaught,
     shared::{Across, set_progress},
-    silent::is_dying,
     workers::{Done, Workers},
 };
 use crate::{
     claims::{self, Progress},
     file::{Key, Named},
     kept::{self, Judged},
-    lease::has_writer,
     publish::{self, Parcel},
+    report,
     sets::{self, Rounds, Sets},
     stage::{Id, Record, Share, Stage},
     writing::{drop_writing, writing_path},
 };
 use mainstay_engine::printable_path;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs::{self, File, Metadata},
+    collections::{BTreeMap, HashMap, HashSet},
+    fs::{self, Metadata},
     io,
-    os::{fd::BorrowedFd, unix::fs::MetadataExt},
+    os::unix::fs::MetadataExt,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -55,18 +58,17 @@ pub struct Helper {
     /// Errors after `close`, for the next open of the name.
     pub(super) failures: HashMap<Key, (i32, String)>,
     /// The same and others, for the ends of `mainstay files`.
-    pub(super) told: Vec<String>,
+    pub(super) lines: Lines,
     pub(super) across: Across,
-    /// Torn files of jobs that were killed before this helper started. They fail no later job.
-    pub(super) remarks: Vec<String>,
+    /// The job of each member.
+    pub(super) members: HashMap<Pid, String>,
+    pub(super) uncaught: Uncaught,
 }
 
 pub struct Staged {
     pub(super) record: Record,
     pub(super) path: PathBuf,
     pub(super) holders: Holders,
-    /// Processes for which a supervisor speaks: `silent.rs`.
-    pub(super) silent: BTreeSet<Pid>,
     pub(super) state: State,
     /// A process that held it was killed.
     pub(super) is_torn: bool,
@@ -74,6 +76,23 @@ pub struct Staged {
     pub(super) is_closed_by_all: bool,
     /// Found at the start, without a holder.
     pub(super) judged_after: Option<Instant>,
+    /// The older generation was copied into it, and it looked so then.
+    pub(super) filled: Option<Fingerprint>,
+}
+
+impl Staged {
+    pub(super) fn new(record: Record, path: PathBuf) -> Staged {
+        Staged {
+            record,
+            path,
+            holders: Holders::default(),
+            state: State::Open,
+            is_torn: false,
+            is_closed_by_all: false,
+            judged_after: None,
+            filled: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +128,7 @@ impl Helper {
     pub fn start(stage: Stage, wake: crate::wake::Wake) -> io::Result<Helper> {
         stage.clear_remains()?;
         let mut helper = Helper {
-            node: holders::random_node(),
+            node: random_node(),
             last: None,
             staged: BTreeMap::new(),
             names: HashMap::new(),
@@ -121,17 +140,20 @@ impl Helper {
             checked: HashMap::new(),
             checking: HashSet::new(),
             failures: HashMap::new(),
-            told: Vec::new(),
+            lines: Lines::default(),
             across: Across::of(&stage)?,
-            remarks: Vec::new(),
+            members: HashMap::new(),
+            uncaught: Uncaught::default(),
             stage,
         };
-        let held = holders::found(helper.stage.path());
+        let left = helper.stage.ids()?;
+        let held = if left.is_empty() { HashMap::new() } else { kernel::found(helper.stage.path()) };
         let judge_after = Instant::now() + JUDGE_AFTER;
-        for id in helper.stage.ids()? {
+        for id in left {
             if let Ok(record) = helper.stage.read_record(id)
                 && let Some((set, ids)) = sets::complete_own(&record)
             {
+                tell_run(&record);
                 ids.into_iter().for_each(|id| helper.stage.remove(id));
                 set.remove();
             }
@@ -147,25 +169,29 @@ impl Helper {
         Ok(helper)
     }
 
-    pub(super) fn find_again(&mut self, id: Id, record: Record, holders: Holders, judge_after: Instant) {
+    pub(super) fn find_again(&mut self, id: Id, record: Record, mut holders: Holders, judge_after: Instant) {
         let path = self.bytes_path(id, &record);
         if !path.exists() || (record.share == Share::Joined && holders.is_empty()) {
             // It has its name already, or the helper of another node gives it one.
+            if publish::has_name(&record.named, id) {
+                tell_run(&record);
+            }
             self.stage.remove(id);
             return;
         }
         holders.processes().for_each(|pid| self.watch(pid));
         self.rounds.found(&record);
-        let (holders, silent) = match record.options.is_silent {
-            true => (Holders::default(), holders.processes().collect()),
-            false => (holders, BTreeSet::new()),
-        };
-        let state = if self.stage.is_whole(id) { State::Whole } else { State::Open };
-        let is_unheld = holders.is_empty() && silent.is_empty();
-        let judged_after = (state == State::Open && is_unheld).then_some(judge_after);
-        self.names.entry(record.named.key.clone()).or_default().push(id);
-        let is_closed_by_all = state == State::Whole;
-        let staged = Staged { record, path, holders, silent, state, is_torn: false, is_closed_by_all, judged_after };
+        if record.options.is_silent {
+            holders.silence();
+        }
+        let mut staged = Staged::new(record, path);
+        if self.stage.is_whole(id) {
+            (staged.state, staged.is_closed_by_all) = (State::Whole, true);
+        } else if holders.is_empty() {
+            staged.judged_after = Some(judge_after);
+        }
+        staged.holders = holders;
+        self.names.entry(staged.record.named.key.clone()).or_default().push(id);
         self.staged.insert(id, staged);
     }
 
@@ -185,11 +211,12 @@ impl Helper {
         | Verb::Settle { named, .. } = verb
         {
             self.drop_orphans(named);
+            self.end_job_of(named);
         }
         match verb {
             Verb::Write { named, how, options } => self.write(process, named, *how, options, granted),
-            Verb::Change { named, options } => {
-                let how = How { writes_at_once: true, ..How::default() };
+            Verb::Change { named, options, locks } => {
+                let how = How { writes_at_once: true, locks: *locks, ..How::default() };
                 self.write(process, named, how, options, granted)
             }
             Verb::Shared { id, end } => {
@@ -208,32 +235,54 @@ impl Helper {
             Verb::RenameFolder { from, to, flags } => self.rename_folder(from, to, *flags),
             Verb::Link { from, to } => self.link(from, to),
             Verb::Unlink { named } => self.unlink(named),
+            Verb::List { beside } => self.list(beside),
+            Verb::RemoveFolder { beside } => self.remove_folder(beside),
             Verb::Hold { ids } => {
-                ids.iter().for_each(|id| self.hold(process, *id));
+                self.hold(process, ids);
                 Some(Answer::Ok)
             }
             Verb::Holding { ids } => {
                 self.holding(process, ids);
                 Some(Answer::Ok)
             }
-            Verb::Closed { id, was_synced } => self.closed(process, *id, *was_synced, granted),
+            Verb::Closed { id, was_synced, has_mappings } => {
+                self.closed(process, *id, (*was_synced, *has_mappings), granted)
+            }
+            Verb::Mapped { id } => {
+                self.mapped(process, *id);
+                Some(Answer::Ok)
+            }
+            Verb::Unmapped { id } => {
+                self.unmapped(process, *id);
+                Some(Answer::Ok)
+            }
             Verb::GivenUp { id } => {
                 self.given_up(process, *id);
                 Some(Answer::Ok)
             }
-            Verb::Left => {
-                self.left(process);
+            Verb::Uncaught { program } => Some(self.uncaught.answer(program)),
+            Verb::Left { status } => {
+                self.left(process, *status);
                 Some(Answer::Ok)
             }
-            Verb::Given { id, holder } => Some(self.given(process, *id, *holder)),
+            Verb::Ends { other } => {
+                self.ends(process, *other);
+                Some(Answer::Ok)
+            }
+            Verb::Given { id, holder } => Some(self.given(process, *id, *holder, Origin::Opened)),
+            Verb::Inherits { id, holder } => Some(self.given(process, *id, *holder, Origin::Forked)),
             Verb::Dropped { id } => Some(self.dropped(process, *id)),
             Verb::Lost { id } => Some(self.lost(process, *id)),
             Verb::Leaves { holder, status } => Some(self.leaves(process, *holder, *status)),
-            Verb::Member => {
-                self.join(process);
+            Verb::Member { job } => {
+                if self.members.is_empty() {
+                    self.uncaught = Uncaught::default();
+                }
+                self.join(process, job);
                 Some(Answer::Ok)
             }
-            Verb::Finish => self.finish(process),
+            Verb::OpenOf { member } => Some(Answer::Finished(Vec::new(), self.open_of(member))),
+            Verb::Finish { job, has_failed } => self.finish(process, job, *has_failed),
         }
     }
 
@@ -267,7 +316,7 @@ impl Helper {
         let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
         let open = ids.iter().map(|id| &self.staged[id]).filter(|staged| staged.state == State::Open);
         // The end of a process that was killed is seen a moment after the kill. Until then its file seems to be written.
-        let is_dying = |staged: &Staged| staged.holders.processes().chain(staged.silent.iter().copied()).any(is_dying);
+        let is_dying = |staged: &Staged| staged.holders.processes().any(is_dying);
         open.into_iter().any(|staged| staged.judged_after.is_some() || is_dying(staged))
     }
 
@@ -298,53 +347,24 @@ impl Helper {
         settled.given_up.into_iter().for_each(|id| self.give_up(id));
     }
 
-    /// When to look again without an event: at files that a process outside our knowledge can still write, and at those
+    /// When to look again without an event: at files that a silent process or an unknown one can still write, and at those
     /// that nobody has held since the start.
     pub fn next_look(&self) -> Option<Duration> {
         const LINGER: Duration = Duration::from_millis(20);
         const UNHELD: Duration = Duration::from_millis(100);
-        let unheld = self.staged.values().filter(|one| one.state == State::Open && one.holders.is_empty());
-        let looks = unheld.map(|one| if one.judged_after.is_some() { UNHELD } else { LINGER });
+        let is_unsaid = |one: &&Staged| one.holders.is_empty() || one.holders.silent().next().is_some();
+        let unsaid = self.staged.values().filter(|one| one.state == State::Open).filter(is_unsaid);
+        let looks = unsaid.map(|one| if one.judged_after.is_some() { UNHELD } else { LINGER });
         looks.chain(self.sets.next_look()).chain(self.across.next_look()).min()
     }
 
-    /// Decides if an open file is whole, or torn.
-    pub(super) fn judge(&mut self, id: Id) {
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        if staged.state != State::Open || !staged.holders.is_empty() {
-            return;
-        }
-        let is_closed = match File::open(&staged.path).and_then(|file| has_writer(&file)) {
-            // Writers of other nodes are the first rank's affair.
-            Ok(true) if staged.record.share == Share::Joined => true,
-            Ok(true) => return self.release_silent(id),
-            Ok(false) => true,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.forget(id),
-            // The file belongs to another user, or its file system has no leases: the holders decide alone.
-            Err(_) => false,
-        };
-        if !self.silent_have_closed(id, is_closed) {
-            return;
-        }
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        match staged.judged_after {
-            // Only a process with the preload library can be in `close`.
-            Some(at) if Instant::now() < at && holders::is_any_caught(self.stage.path()) => return,
-            Some(_) => staged.is_torn = true,
-            None => {}
-        }
-        match staged.record.share {
-            Share::Joined => self.leave_to_leader(id),
-            Share::Led if !staged.is_closed_by_all => self.tear(id),
-            _ if staged.is_torn => self.tear(id),
-            _ => self.complete(id),
-        }
-    }
-
     pub(super) fn complete(&mut self, id: Id) {
+        if self.staged.get(&id).is_some_and(Staged::is_unchanged) {
+            return self.drop_staged(id);
+        }
         if let Err(error) = self.stage.mark_whole(id) {
             let path = printable_path(&self.staged[&id].record.named.path());
-            self.told.push(format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
+            self.tell(id, format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
         }
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.state = State::Whole;
@@ -361,12 +381,13 @@ impl Helper {
         sets::tear(&staged.record);
         set_progress(id, &staged.record, Progress::Torn);
         let (named, path) = (named.clone(), staged.path.clone());
-        let lines = if staged.judged_after.is_some() { &mut self.remarks } else { &mut self.told };
-        lines.push(format!(
+        let text = format!(
             "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
             printable_path(&named.path()),
             printable_path(&named.folder)
-        ));
+        );
+        // A job that was killed before this helper started may have the name of the next one.
+        self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
         self.workers.begin(move || {
             let _ = kept::keep_torn(&named.folder, named.name(), &path);
             Done::Torn(id)
@@ -404,10 +425,8 @@ impl Helper {
             match done {
                 Done::Carried(id, Ok(false)) => {
                     let path = self.staged.get(&id).map(|staged| staged.record.named.path()).unwrap_or_default();
-                    self.told.push(format!(
-                        "{}: a newer file was put under the name meanwhile, and stays",
-                        printable_path(&path)
-                    ));
+                    let path = printable_path(&path);
+                    self.tell(id, format!("{path}: a newer file was put under the name meanwhile, and stays"));
                     self.forget(id);
                 }
                 Done::Carried(id, carried) => self.carried(id, carried.map(drop)),
@@ -419,13 +438,14 @@ impl Helper {
                 Done::Brought(id, Err(error)) => self.carried(id, Err(error)),
                 Done::Named(set, ids) => {
                     ids.into_iter().for_each(|(id, named)| self.carried(id, named));
+                    self.sets.named(&set);
                     sets::remove_if_done(&set);
                 }
                 Done::Filled(id, filled) => {
                     if let Some(staged) = self.staged.get_mut(&id) {
-                        staged.state = match filled {
-                            Ok(()) => State::Open,
-                            Err(error) => State::Unfilled(error.raw_os_error().unwrap_or(libc::EIO)),
+                        (staged.state, staged.filled) = match filled {
+                            Ok(filled) => (State::Open, filled),
+                            Err(error) => (State::Unfilled(error.raw_os_error().unwrap_or(libc::EIO)), None),
                         };
                     }
                 }
@@ -453,8 +473,7 @@ impl Helper {
         let named = staged.record.named.clone();
         if let Err(error) = carried {
             if named.check_folder().is_err() {
-                self.remarks
-                    .push(format!("{}: its folder is gone, and the file with it", printable_path(&named.path())));
+                self.remark(id, format!("{}: its folder is gone, and the file with it", printable_path(&named.path())));
                 return self.forget(id);
             }
             staged.state = State::Failed;
@@ -462,12 +481,15 @@ impl Helper {
                 format!("{}: it could not be saved ({error}); the file before stays", printable_path(&named.path()));
             self.stage.mark_failed(id, &text);
             self.failures.insert(named.key, (error.raw_os_error().unwrap_or(libc::EIO), text.clone()));
-            self.told.push(text);
+            self.tell(id, text);
             return;
         }
         if let Ok(found) = fs::symlink_metadata(named.path()) {
             self.checked.insert(Fingerprint::of(&found), Judged::Good { generation: 0 });
+            self.room.learns(&named.key, found.len());
         }
+        self.lines.replaced(&named.key, id);
+        tell_run(&staged.record);
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
         let (in_memory, room_bytes) = (!staged.record.is_through, staged.record.options.room_bytes);
         self.forget(id);
@@ -511,13 +533,9 @@ impl Helper {
         self.is_unjudged(key) || ids.iter().any(|id| moving(&self.staged[id].state))
     }
 
-    /// The descriptors of the processes to watch.
-    pub fn watched(&self) -> impl Iterator<Item = (Pid, BorrowedFd<'_>)> {
-        holders::watched(&self.processes)
-    }
-
     /// Removes the socket, memory that was set aside, and the whole stage if nothing is left in it.
     pub fn end(&self) {
+        self.rounds.folders().iter().for_each(|(sets, job)| sets::clear(sets, job));
         let _ = self.stage.clear_remains();
         self.stage.remove_if_empty();
     }
@@ -529,6 +547,15 @@ impl Helper {
     }
 }
 
+/// Tells `mainstay run` that its job has a new generation.
+fn tell_run(record: &Record) {
+    if let Some(report) = &record.options.report {
+        let named = &record.named;
+        let generation = kept::current(&named.folder, named.name()).ok().flatten();
+        report::tell_published(report, &named.path(), generation.unwrap_or(0));
+    }
+}
+
 /// Whether the file has its name. `false`: a newer one was put there.
 fn carry(parcel: &Parcel) -> io::Result<bool> {
     parcel.named.check_folder()?;
@@ -537,9 +564,16 @@ fn carry(parcel: &Parcel) -> io::Result<bool> {
         return Ok(false);
     }
     if publish::is_named(parcel) {
+        kept::prune(&parcel.named.folder, parcel.named.name(), parcel.keep)?;
         return Ok(true);
     }
     publish::bring(parcel)?;
     publish::name(&parcel.named, parcel.id, parcel.keep)?;
     Ok(true)
+}
+
+/// A number that tells the IDs of nodes apart.
+fn random_node() -> u16 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id()) as u16
 }

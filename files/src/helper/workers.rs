@@ -13,7 +13,7 @@ pub enum Done {
     Carried(Id, io::Result<bool>),
     Brought(Id, io::Result<()>),
     Named(Set, Vec<(Id, io::Result<()>)>),
-    Filled(Id, io::Result<()>),
+    Filled(Id, io::Result<Option<Fingerprint>>),
     Checked(Fingerprint, Judged),
     Torn(Id),
     Prepared(Key, Id, u64),

@@ -23,11 +23,12 @@ pub fn parse(bytes: &[u8]) -> Option<Verb> {
     let named = |at: usize| Named::from_fields(rest.get(at..at + 4)?.try_into().ok()?);
     let text = |at: usize| std::str::from_utf8(rest.get(at)?).ok();
     let options = |at: usize| text(at).map(Options::from_text);
+    let job = || text(0).unwrap_or_default().to_owned();
     let pid = |at: usize| text(at)?.parse().ok().filter(|pid| *pid > 0);
     let ids = || rest.iter().map(|id| Id::from_text(std::str::from_utf8(id).ok()?)).collect::<Option<Vec<Id>>>();
     Some(match *verb {
         b"write" => Verb::Write { named: named(0)?, how: how(text(4)?), options: options(5)? },
-        b"change" => Verb::Change { named: named(0)?, options: options(4)? },
+        b"change" => Verb::Change { named: named(0)?, options: options(4)?, locks: text(5)? == "lock" },
         b"share" => {
             let how = How { leads: true, writes_at_once: true, ..how(text(4)?) };
             Verb::Write { named: named(0)?, how, options: options(5)? }
@@ -40,17 +41,27 @@ pub fn parse(bytes: &[u8]) -> Option<Verb> {
         b"rename-folder" => Verb::RenameFolder { from: named(0)?, to: named(4)?, flags: text(8)?.parse().ok()? },
         b"link" => Verb::Link { from: named(0)?, to: named(4)? },
         b"unlink" => Verb::Unlink { named: named(0)? },
+        b"list" => Verb::List { beside: named(0)? },
+        b"remove-folder" => Verb::RemoveFolder { beside: named(0)? },
         b"hold" => Verb::Hold { ids: ids()? },
         b"holding" => Verb::Holding { ids: ids()? },
-        b"closed" => Verb::Closed { id: Id::from_text(text(0)?)?, was_synced: text(1)? == "1" },
+        b"closed" => {
+            Verb::Closed { id: Id::from_text(text(0)?)?, was_synced: text(1)? == "1", has_mappings: text(2)? == "1" }
+        }
+        b"mapped" => Verb::Mapped { id: Id::from_text(text(0)?)? },
+        b"unmapped" => Verb::Unmapped { id: Id::from_text(text(0)?)? },
         b"given-up" => Verb::GivenUp { id: Id::from_text(text(0)?)? },
-        b"left" => Verb::Left,
+        b"uncaught" => Verb::Uncaught { program: rest.first()?.to_vec() },
+        b"left" => Verb::Left { status: text(0)?.parse().ok()? },
+        b"ends" => Verb::Ends { other: pid(0)? },
         b"given" => Verb::Given { id: Id::from_text(text(0)?)?, holder: pid(1)? },
+        b"inherits" => Verb::Inherits { id: Id::from_text(text(0)?)?, holder: pid(1)? },
         b"dropped" => Verb::Dropped { id: Id::from_text(text(0)?)? },
         b"lost" => Verb::Lost { id: Id::from_text(text(0)?)? },
         b"leaves" => Verb::Leaves { holder: pid(0)?, status: text(1)?.parse().ok()? },
-        b"member" => Verb::Member,
-        b"finish" => Verb::Finish,
+        b"member" => Verb::Member { job: job() },
+        b"open-of" => Verb::OpenOf { member: text(0)?.to_owned() },
+        b"finish" => Verb::Finish { job: job(), has_failed: text(1) == Some("failed") },
         _ => return None,
     })
 }
@@ -62,6 +73,7 @@ fn how(letters: &str) -> How {
         truncates: letters.contains('t'),
         creates: letters.contains('c'),
         is_exclusive: letters.contains('x'),
+        locks: false,
         writes_at_once: letters.contains('n'),
     }
 }
@@ -123,7 +135,7 @@ mod tests {
             b"\0",
             b"write\0tmp\x001\x002\0restart\0tc\0\0",
             b"write\0/tmp\x001\x002\0../x\0tc\0\0",
-            b"closed\x00123\x000\0",
+            b"closed\x00123\x000\x000\0",
             b"remove\0",
         ];
         for bytes in strange {

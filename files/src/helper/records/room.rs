@@ -1,34 +1,78 @@
 //! The memory that staged files may take, and memory that is set aside for the next ones.
 
 use crate::{
-    file::Key,
+    file::{Key, Kind},
     stage::{Id, Stage},
 };
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::{self, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-/// Folders that are remembered.
+/// Folders that are remembered, and kinds of files.
 const FOLDERS_MAX: usize = 4096;
 
 pub struct Room {
     /// A quarter of the memory that was free at the start.
     bytes: u64,
     prepared: HashMap<Key, (Id, u64)>,
-    folders: HashSet<PathBuf>,
+    /// In which a job has named a file.
+    folders: HashSet<(PathBuf, String)>,
+    /// The size of the last file of each kind.
+    sizes: HashMap<Kind, u64>,
+    /// Bytes that the files which are being written will take.
+    expected: BTreeMap<Id, u64>,
 }
 
 impl Room {
     pub fn here() -> Room {
-        Room { bytes: free_memory() / 4, prepared: HashMap::new(), folders: HashSet::new() }
+        Room {
+            bytes: free_memory() / 4,
+            prepared: HashMap::new(),
+            folders: HashSet::new(),
+            sizes: HashMap::new(),
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// The bytes that the next file of a name will take: those of the published one, or of the last file of its kind.
+    pub fn expects(&self, key: &Key, published: u64) -> u64 {
+        published.max(self.sizes.get(&key.kind()).copied().unwrap_or(0))
+    }
+
+    /// A file of so many bytes was closed, or has its name.
+    pub fn learns(&mut self, key: &Key, bytes: u64) {
+        if self.sizes.len() >= FOLDERS_MAX {
+            self.sizes.clear();
+        }
+        self.sizes.insert(key.kind(), bytes);
+    }
+
+    /// Sets room aside for a file that is opened.
+    pub fn holds(&mut self, id: Id, bytes: u64) {
+        self.expected.insert(id, bytes);
+    }
+
+    pub fn held_for(&self, id: Id) -> u64 {
+        self.expected.get(&id).copied().unwrap_or(0)
+    }
+
+    pub fn gives_back(&mut self, is_gone: impl Fn(&Id) -> bool) {
+        self.expected.retain(|id, _| !is_gone(id));
+    }
+
+    /// Frees memory that was set aside for other names than `key`.
+    pub fn free_prepared(&mut self, stage: &Stage, key: &Key) {
+        self.prepared.retain(|name, (id, _)| name == key || fs::remove_file(stage.prepared(*id)).is_err());
     }
 
     /// Whether the stage has room for a file of `expected` bytes beside `used` bytes.
+    ///
+    /// The size of a first file of its kind is not known: `expected` is 0.
     pub fn has(&self, stage: &Stage, given: Option<u64>, used: u64, expected: u64) -> bool {
         let set_aside: u64 = self.prepared.values().map(|(_, bytes)| bytes).sum();
         let limit = given.unwrap_or(self.bytes);
@@ -49,12 +93,12 @@ impl Room {
         self.prepared.remove(key).map(|(id, _)| id)
     }
 
-    /// Whether the folder is met for the first time.
-    pub fn meets(&mut self, folder: &Path) -> bool {
+    /// Whether the job meets the folder for the first time.
+    pub fn meets(&mut self, folder: &Path, job: &str) -> bool {
         if self.folders.len() >= FOLDERS_MAX {
             self.folders.clear();
         }
-        self.folders.insert(folder.to_owned())
+        self.folders.insert((folder.to_owned(), job.to_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests of programs, and their answers.
 
-use super::{holders::Pid, shared::End};
+use super::holders::Pid;
 use crate::{file::Named, options::Options, stage::Id};
 use std::{path::PathBuf, time::Instant};
 
@@ -11,7 +11,7 @@ pub struct Request {
     pub verb: Verb,
     /// The staged file that an earlier try of this request has made, or waits for.
     pub granted: Option<Id>,
-    pub(super) since: Instant,
+    pub(in crate::helper) since: Instant,
 }
 
 impl Request {
@@ -30,6 +30,7 @@ pub enum Verb {
     Change {
         named: Named,
         options: Options,
+        locks: bool,
     },
     /// All ranks have closed a file that several nodes write, or it is given up.
     Shared {
@@ -64,6 +65,13 @@ pub enum Verb {
     Unlink {
         named: Named,
     },
+    /// `beside`: Mainstay's own folder in the folder that is listed, or removed.
+    List {
+        beside: Named,
+    },
+    RemoveFolder {
+        beside: Named,
+    },
     Hold {
         ids: Vec<Id>,
     },
@@ -73,14 +81,37 @@ pub enum Verb {
     Closed {
         id: Id,
         was_synced: bool,
+        has_mappings: bool,
+    },
+    /// A fork may write the file through a mapping.
+    Mapped {
+        id: Id,
+    },
+    Unmapped {
+        id: Id,
     },
     /// A rank in a slot that has the file open goes on elsewhere, and writes it there anew.
     GivenUp {
         id: Id,
     },
-    Left,
+    /// The process starts a program that no library can be loaded into.
+    Uncaught {
+        program: Vec<u8>,
+    },
+    Left {
+        status: i32,
+    },
+    /// The process is about to end another one.
+    Ends {
+        other: Pid,
+    },
     /// A supervisor speaks for a process: `silent.rs`.
     Given {
+        id: Id,
+        holder: Pid,
+    },
+    /// The same of a child that has inherited the file.
+    Inherits {
         id: Id,
         holder: Pid,
     },
@@ -95,9 +126,18 @@ pub enum Verb {
         status: i32,
     },
     /// `mainstay files` has begun.
-    Member,
+    Member {
+        job: String,
+    },
+    /// The files that programs of this `mainstay files` have open.
+    OpenOf {
+        member: String,
+    },
     /// Its program has ended.
-    Finish,
+    Finish {
+        job: String,
+        has_failed: bool,
+    },
 }
 
 /// The flags of an open to write.
@@ -107,10 +147,22 @@ pub struct How {
     pub creates: bool,
     pub is_exclusive: bool,
     pub writes_at_once: bool,
+    /// The program locks the file. It may leave it as it is.
+    pub locks: bool,
     /// The call is MPI_File_open of several ranks.
     pub is_shared: bool,
     /// The first of these ranks makes the file for all.
     pub leads: bool,
+}
+
+/// The end of a file that several nodes have written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Whole,
+    /// A rank could not write or sync its part.
+    Failed,
+    /// No rank could open it.
+    Unused,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,50 @@
+//! Decides if an open file is whole, or torn, once no process can write it any more.
+
+use super::{
+    records::holders::Pid,
+    records::kernel::is_any_caught,
+    state::{Helper, State},
+};
+use crate::{
+    lease::has_writer,
+    stage::{Id, Share},
+};
+use std::{fs::File, io, time::Instant};
+
+impl Helper {
+    /// Decides about a file as soon as its holders and the kernel agree that nobody can write it.
+    pub(super) fn judge(&mut self, id: Id) {
+        let Some(staged) = self.staged.get(&id).filter(|staged| staged.state == State::Open) else { return };
+        if staged.holders.is_any_to_speak() {
+            return;
+        }
+        let is_closed = match File::open(&staged.path).and_then(|file| has_writer(&file)) {
+            Ok(has_writer) => Some(!has_writer),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.forget(id),
+            // The file belongs to another user, or its file system has no leases: the holders decide alone.
+            Err(_) => None,
+        };
+        // A look at each process costs more. One with a mapping says when to look at it.
+        let silent: Vec<Pid> = staged.holders.silent().collect();
+        if is_closed != Some(false) || (staged.record.options.is_silent && silent.len() > 1) {
+            silent.into_iter().for_each(|process| self.release_silent(process, id, is_closed == Some(true)));
+        }
+        let Some(staged) = self.staged.get_mut(&id).filter(|staged| staged.holders.is_empty()) else { return };
+        // Writers of other nodes are the first rank's affair.
+        if is_closed == Some(false) && staged.record.share != Share::Joined {
+            return;
+        }
+        match staged.judged_after {
+            // Only a process with the preload library can be in `close`.
+            Some(at) if Instant::now() < at && is_any_caught(self.stage.path()) => return,
+            Some(_) => staged.is_torn = true,
+            None => {}
+        }
+        match staged.record.share {
+            Share::Joined => self.leave_to_leader(id),
+            Share::Led if !staged.is_closed_by_all => self.tear(id),
+            _ if staged.is_torn => self.tear(id),
+            _ => self.complete(id),
+        }
+    }
+}

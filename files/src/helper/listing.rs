@@ -1,0 +1,75 @@
+//! Folders as programs see them: files under their names, and nothing of Mainstay's.
+
+use super::{
+    records::request::Answer,
+    state::{Helper, State},
+};
+use crate::{
+    file::{BESIDE, Key, Named, check_beside},
+    stage::Id,
+};
+use std::{ffi::OsStr, fs, io, path::Path};
+
+impl Helper {
+    /// Waits until each closed file of a folder has its name. `beside`: Mainstay's own folder in it.
+    pub(super) fn list(&self, beside: &Named) -> Option<Answer> {
+        let is_coming = |state: &State| matches!(state, State::Whole | State::Carrying);
+        let is_settled = self.states_in(&beside.key).all(|state| !is_coming(state));
+        is_settled.then_some(Answer::Ok)
+    }
+
+    /// Removes a folder in which nothing is left but Mainstay's own.
+    pub(super) fn remove_folder(&mut self, beside: &Named) -> Option<Answer> {
+        self.list(beside)?;
+        if beside.name() != OsStr::new(BESIDE) || beside.check_folder().is_err() {
+            return Some(Answer::Error(libc::ENOENT, String::new()));
+        }
+        if self.states_in(&beside.key).any(|state| *state != State::Torn) {
+            return Some(Answer::Error(libc::ENOTEMPTY, String::new()));
+        }
+        Some(match self.clear(&beside.folder).and_then(|()| fs::remove_dir(&beside.folder)) {
+            Ok(()) => Answer::Ok,
+            Err(error) => Answer::Error(error.raw_os_error().unwrap_or(libc::EIO), String::new()),
+        })
+    }
+
+    /// The states of the files in a folder that have no name yet.
+    fn states_in(&self, key: &Key) -> impl Iterator<Item = &State> {
+        let is_in_it = |of: &Key| of.in_same_folder(key);
+        self.staged.values().filter(move |staged| is_in_it(&staged.record.named.key)).map(|staged| &staged.state)
+    }
+
+    /// Removes Mainstay's own folder in `folder`, unless a process of any node still needs it.
+    fn clear(&self, folder: &Path) -> io::Result<()> {
+        check_beside(folder)?;
+        let own = folder.join(BESIDE);
+        if names_in(folder)?.iter().any(|name| name != BESIDE) {
+            return Err(io::Error::from_raw_os_error(libc::ENOTEMPTY));
+        }
+        for part in names_in(&own)? {
+            let path = own.join(&part);
+            match part.to_str() {
+                // No file has these names any more.
+                Some("kept" | "torn") => fs::remove_dir_all(path)?,
+                Some("writing") => self.clear_writing(&path)?,
+                _ => fs::remove_dir(path)?,
+            }
+        }
+        fs::remove_dir(own)
+    }
+
+    /// Removes remains of this helper alone: other nodes may write.
+    fn clear_writing(&self, path: &Path) -> io::Result<()> {
+        for name in names_in(path)? {
+            let id = Path::new(&name).file_stem().and_then(OsStr::to_str).and_then(Id::from_text);
+            if id.is_some_and(|id| id.node() == self.node) {
+                fs::remove_file(path.join(name))?;
+            }
+        }
+        fs::remove_dir(path)
+    }
+}
+
+fn names_in(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+}

@@ -1,0 +1,181 @@
+//! Members: the processes of `mainstay files`. Those with one name of a job belong together, such as the ranks of a launcher.
+//!
+//! A job has ended here once its last member has. Then its sets that are not whole never will be, and the last member gets
+//! the lines on its files. A member that was killed counts as ended. A program may leave a process behind that has a file open.
+
+use super::{
+    processes::Process,
+    records::request::Answer,
+    records::{
+        holders::Pid,
+        kernel::{is_dying, program_of},
+    },
+    state::{Helper, Staged, State},
+};
+use crate::{
+    file::Named,
+    publish, sets,
+    stage::{Id, JOB_VARIABLE},
+    writing::drop_writing,
+};
+use mainstay_engine::printable_path;
+use std::{collections::HashSet, fs};
+
+impl Helper {
+    pub(super) fn join(&mut self, process: Pid, job: &str) {
+        let processes = &self.processes;
+        self.members.retain(|pid, _| processes.get(pid).is_some_and(|known| known.is_member));
+        if !self.has_members(job) {
+            self.rounds.end(job);
+            self.lines.orphan(job);
+        }
+        self.watch(process);
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.is_member = true;
+            self.members.insert(process, job.to_owned());
+        }
+    }
+
+    /// Ends a member, once all files of its job and of jobs that have ended are durable, or have failed. `has_failed`: its
+    /// program has.
+    pub(super) fn finish(&mut self, process: Pid, job: &str, has_failed: bool) -> Option<Answer> {
+        self.notice_all_ended();
+        // A copy may fail just before its folder is gone.
+        let gone = |(id, staged): (&Id, &Staged)| {
+            (staged.state == State::Failed && staged.record.named.check_folder().is_err()).then_some(*id)
+        };
+        for id in self.staged.iter().filter_map(gone).collect::<Vec<_>>() {
+            self.forget(id);
+        }
+        if self.is_moving(job) || self.waits_for_other_nodes() {
+            return None;
+        }
+        self.members.remove(&process);
+        let is_last = !self.has_members(job);
+        self.end_jobs();
+        // A member that has failed shows that by itself. The others wait for the last: the file may still be replaced.
+        let (told, remarks) = {
+            let (processes, members) = (&self.processes, &self.members);
+            let is_living = |of: &str| members.iter().any(|(pid, job)| job == of && is_member(processes.get(pid)));
+            self.lines.take(job, has_failed || is_last, is_living)
+        };
+        self.processes.remove(&process);
+        Some(Answer::Finished(told, remarks))
+    }
+
+    /// The files that programs of a member have open, a line for each. The program of the member has ended, but it may
+    /// have left processes behind. A file that is torn already is worth no wait.
+    pub(super) fn open_of(&mut self, member: &str) -> Vec<String> {
+        self.notice_all_ended();
+        let is_open = |staged: &&Staged| {
+            matches!(staged.state, State::Filling | State::Open)
+                && !staged.is_torn
+                && staged.record.options.member == member
+        };
+        let line = |staged: &Staged| {
+            let path = printable_path(&staged.record.named.path());
+            match staged.holders.processes().next() {
+                Some(process) => {
+                    let program = program_of(process).map_or(String::new(), |name| format!(" ({name})"));
+                    format!("{path} is still open in process {process}{program}")
+                }
+                None => format!("{path} is still open"),
+            }
+        };
+        self.staged.values().filter(is_open).map(line).collect()
+    }
+
+    pub(super) fn has_members(&self, job: &str) -> bool {
+        self.members.iter().any(|(pid, of)| of == job && is_member(self.processes.get(pid)))
+    }
+
+    /// Whether this helper has members or files of the job.
+    pub(super) fn knows(&self, job: &str) -> bool {
+        self.has_members(job) || self.staged.values().any(|staged| staged.record.options.job == job)
+    }
+
+    /// Whether files that the end of a member of `job` waits for are on their way. An empty name stands for all jobs.
+    fn is_moving(&self, job: &str) -> bool {
+        let is_awaited = |of: &str| job.is_empty() || of == job || !self.has_members(of);
+        let is_moving = |staged: &Staged| match staged.state {
+            State::Open => staged.holders.is_empty(),
+            State::Filling | State::Whole | State::Carrying | State::Torn => true,
+            State::Unfilled(_) | State::Ready | State::Failed | State::Elsewhere => false,
+        };
+        let mut files = self.staged.values();
+        files.any(|staged| is_moving(staged) && is_awaited(&staged.record.options.job))
+            || self.sets.is_moving(is_awaited)
+    }
+
+    /// A file that waits for others of its set must not be seen beside those of the set before, once its job has ended.
+    pub(super) fn end_job_of(&mut self, named: &Named) {
+        if self.newest(&named.key).is_some_and(|id| self.staged[&id].state == State::Ready) {
+            self.notice_all_ended();
+            self.end_jobs();
+        }
+    }
+
+    /// Gives up the files that wait for others of a job that has ended.
+    fn end_jobs(&mut self) {
+        let waiting = self.staged.values().filter(|staged| matches!(staged.state, State::Ready | State::Elsewhere));
+        let jobs: HashSet<String> = waiting.map(|staged| staged.record.options.job.clone()).collect();
+        // A helper that was started anew does not know the members of the one before.
+        let ended = jobs.into_iter().filter(|job| !self.has_members(job) && !is_any_caught_of(job));
+        for job in ended.collect::<Vec<_>>() {
+            self.sets.waiting_of(&job).into_iter().for_each(|id| self.give_up(id));
+            self.give_up_elsewhere(&job);
+        }
+        for (sets, job) in self.rounds.folders() {
+            if !self.knows(&job) && !is_any_caught_of(&job) {
+                self.rounds.end(&job);
+                sets::clear(&sets, &job);
+            }
+        }
+    }
+
+    /// The set of this file will never be whole.
+    pub(super) fn give_up(&mut self, id: Id) {
+        let Some(staged) = self.staged.get(&id) else { return };
+        let named = staged.record.named.clone();
+        // A helper that took the set over may have given it its name.
+        if publish::has_name(&named, id) {
+            return self.carried(id, Ok(()));
+        }
+        let path = printable_path(&named.path());
+        self.tell(id, format!("{path}: its set is not whole, so the files of the set before stay"));
+        drop_writing(&named.folder, id);
+        self.forget(id);
+    }
+
+    /// A line for the job of a staged file, which makes the job fail.
+    pub(super) fn tell(&mut self, id: Id, text: String) {
+        if let Some(staged) = self.staged.get(&id) {
+            self.lines.add(id, &staged.record, text, true);
+        }
+    }
+
+    /// A line that fails nobody.
+    pub(super) fn remark(&mut self, id: Id, text: String) {
+        if let Some(staged) = self.staged.get(&id) {
+            self.lines.add(id, &staged.record, text, false);
+        }
+    }
+}
+
+fn is_member(process: Option<&Process>) -> bool {
+    process.is_some_and(|known| known.is_member)
+}
+
+/// Whether a program that a member of the job has started is still there, or a process of such a program.
+fn is_any_caught_of(job: &str) -> bool {
+    let wanted = format!("{JOB_VARIABLE}={job}");
+    let mut processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.any(|process| {
+        let pid = process.file_name().to_str().and_then(|pid| pid.parse().ok());
+        if pid.is_none_or(is_dying) {
+            return false;
+        }
+        let variables = fs::read(process.path().join("environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    })
+}
