@@ -10,8 +10,9 @@ import subprocess
 from contextlib import suppress
 
 import pytest
-from limits import until
-from protected import PRELUDE, end_of, node_in, python
+from command import MAINSTAY
+from limits import LIMIT_S, until
+from protected import HELPER, PRELUDE, end_of, node_in, python
 from ways import rarely
 
 OPEN = "file = os.open('restart', os.O_WRONLY | os.O_CREAT | os.O_TRUNC); os.write(file, b'half')\n"
@@ -66,7 +67,7 @@ def test_a_program_that_closes_the_file_or_ends_in_order_leaves_the_new_file(nod
 def test_a_file_that_was_never_whole_has_no_name(node):
     node.files(OPEN + "killed()", code=137)
     assert (node.text(), node.torn()) == (None, "half")
-    assert node.files("print(os.path.exists('restart'), os.listdir('.'))").stdout == "False ['.mainstay']\n"
+    assert node.files("print(os.path.exists('restart'), os.listdir('.'))").stdout == "False []\n"
 
 
 STARTS = {
@@ -110,6 +111,25 @@ def test_a_helper_is_killed_at_each_step_of_a_publication(node):
     assert 6 < step < 100
 
 
+def test_hashes_without_their_generation_go(node):
+    """A helper is killed at each step of a publication that removes a generation."""
+    for number in range(3):
+        node.files(f"put('restart', '{number}')", "--keep", "1")
+    for step in range(100):
+        with node.faulty_helper(f"unlink:kill:{step}", within=".mainstay/kept") as helper:
+            with node.started(
+                f"put('restart', '{step}'); print('closed', flush=True); signal.pause()", "--keep", "1"
+            ) as program:
+                assert program.stdout.readline() == "closed\n"
+                node.is_done()
+            if not helper.has_met():
+                break
+        node.files("pass")
+        kept = sorted(path.name for path in (node.folder / ".mainstay" / "kept").iterdir())
+        assert len(kept) == 2 and kept[1] == kept[0] + ".hashes", (step, kept)
+    assert 1 < step < 100
+
+
 @pytest.mark.parametrize("start", STARTS)
 def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
     """The next start reads the file before."""
@@ -131,6 +151,91 @@ def test_a_torn_file_of_a_killed_job_fails_no_later_job(node):
     until(lambda: node.torn() == "half")
     assert "its program was killed with it open" in node.files("put('restart', 'new')").stderr
     assert node.files("pass").stderr == "" and node.text() == "new"
+
+
+TORN = OPEN + "if not os.fork(): killed()\nos.wait(); os.close(file)\n"
+WAITS = "print('torn', flush=True); sys.stdin.readline()\n"
+
+
+def test_a_torn_file_is_told_at_the_end_of_its_own_job_and_of_no_other(node):
+    """Before, the next `mainstay files` of the node that ended had the line, and the status 75."""
+    with node.started(TORN + WAITS) as program:
+        assert program.stdout.readline() == "torn\n"
+        until(lambda: node.torn() == "half")
+        assert node.files("put('restart.2', 'x')").stderr == ""
+        _, errors = program.communicate("\n", timeout=LIMIT_S)
+    assert program.returncode == 75 and "restart: its program was killed with it open" in errors
+
+
+def test_a_torn_file_of_a_launched_job_is_told_by_its_last_rank(node):
+    """A rank that ends before cannot know if the file is written again. One that fails has nothing to lose."""
+    node.variables |= {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3", "PMIX_NAMESPACE": "job1"}
+    with node.started(WAITS.replace("torn", "up")) as last, node.started(TORN + WAITS) as first:
+        assert (last.stdout.readline(), first.stdout.readline()) == ("up\n", "torn\n")
+        until(lambda: node.torn() == "half")
+        _, errors = first.communicate("\n", timeout=LIMIT_S)
+        assert (first.returncode, errors) == (0, "")
+        _, errors = last.communicate("\n", timeout=LIMIT_S)
+        assert last.returncode == 75 and "restart: its program was killed with it open" in errors
+    with node.started(WAITS.replace("torn", "up")) as last:
+        assert last.stdout.readline() == "up\n"
+        done = node.files(TORN + "sys.exit(3)", code=3)
+        assert "restart: its program was killed with it open" in done.stderr
+        _, errors = last.communicate("\n", timeout=LIMIT_S)
+        assert (last.returncode, errors) == (0, "")
+
+
+def test_a_set_that_is_not_whole_is_told_at_the_end_of_its_job_though_another_goes_on(node):
+    with node.started("print('up', flush=True); sys.stdin.readline()") as other:
+        assert other.stdout.readline() == "up\n"
+        done = node.files("put('restart.base', 'new'); put('restart.0', 'new')", *SET, code=75)
+        assert "its set is not whole" in done.stderr and not node.writing()
+        _, errors = other.communicate("\n", timeout=LIMIT_S)
+        assert (other.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("again, text", [
+    ("put('restart', 'new')", "new"), ("put('restart.tmp', 'new'); os.rename('restart.tmp', 'restart')", "new"),
+    ("put('other', 'new'); os.rename('other', 'restart')", "new"), ("os.unlink('restart')", None),
+    ("new = open('restart.tmp', 'w'); os.rename('restart.tmp', 'restart'); new.write('new'); new.close()", "new"),
+])  # fmt: skip
+def test_a_torn_file_that_the_program_has_replaced_is_told_and_fails_nothing(node, again, text):
+    node.files("put('restart', 'old')")
+    done = node.files(TORN + again)
+    assert node.text() == text and "restart: its program was killed with it open" in done.stderr, done
+
+
+def test_a_torn_file_that_was_replaced_fails_nothing_with_the_kernel_either(node):
+    torn = OPEN + "child = os.fork()\nif not child: killed()\nos.wait(); os.close(file)\n"
+    done = node.files(torn + "put('restart', 'new')", "--catch", "kernel")
+    assert node.text() == "new" and "restart: its program was killed with it open" in done.stderr, done
+
+
+def test_a_torn_set_that_is_followed_by_a_whole_one_fails_nothing(node):
+    torn = "put('restart.base', 'x'); put('restart.0', 'x')\n" + TORN.replace("'restart'", "'restart.1'")
+    done = node.files(torn + WRITE_SET, *SET)
+    assert [node.text(name) for name in MEMBERS] == ["new"] * 3 and not node.writing(), done
+    assert "restart.1: its program was killed" in done.stderr and "restart.0: its set is not whole" in done.stderr, done
+    assert node.files(torn, *SET, code=75).stderr.count("not whole") == 2 and not node.writing()
+
+
+def test_a_torn_file_is_not_replaced_by_another_one_or_by_a_half(node):
+    for again in (
+        "put('restart.2', 'new')",
+        "file = open('restart', 'w'); file.write('half'); file.flush(); os.fork() or killed(); os._exit(0)",
+    ):
+        done = node.files(TORN + again, code=75)
+        assert "restart: its program was killed with it open" in done.stderr, done
+
+
+def test_a_file_that_was_not_saved_and_is_written_again_fails_nothing(node):
+    again = (
+        "for _ in range(1000):\n  try:\n    put('restart', 'x')\n  except OSError:\n    break\nput('restart', 'newest')"
+    )
+    with node.faulty_helper(f"fsync:{errno.EIO}:0") as helper:
+        done = node.files("put('restart', 'new')\n" + again)
+        assert helper.has_met() and "restart: it could not be saved" in done.stderr, done
+    assert node.text() == "newest"
 
 
 def test_a_program_that_updates_after_such_a_kill_begins_with_the_file_before(node):
@@ -363,9 +468,12 @@ def test_a_program_without_descriptors_0_to_2_is_protected(node):
 
 
 def flip(path):
+    """As a disk does: the times stay."""
+    before = os.stat(path)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.mark.parametrize("damaged", ["restart", ".mainstay/kept/restart.g2.hashes"])
@@ -387,7 +495,14 @@ def test_a_damaged_file_gives_way_to_the_one_before(node, damaged):
 
 
 def test_ls_verify_and_restore(node):
-    assert node.mainstay("files", "ls", ".") == "no protected files in .\n"
+    for folder, reason in (
+        (".", "no protected files in ."),
+        ("nowhere", "nowhere cannot be read: No such file or directory"),
+    ):
+        for words in (["ls"], ["verify"], ["ls", "--json"], ["verify", "--json"]):
+            done = node.run([MAINSTAY, "files", *words, folder], code=3)
+            assert reason in done.stderr and done.stdout == "", done
+    node.run([MAINSTAY, "files", "restore", "nowhere", "restart"], code=3)
     node.files("put('restart', 'old'); put('restart', 'newer')")
     rows = [line.split() for line in node.mainstay("files", "ls", ".").splitlines()]
     assert [row[:3] for row in rows[-2:]] == [["restart", "2", "5"], ["restart", "1", "3"]] and rows[-2][-3:] == [
@@ -467,6 +582,49 @@ def test_a_stage_of_another_making_is_refused(node):
     os.symlink("/tmp", node.stage)
     assert "cannot be used" in node.files("pass", code=None).stderr
     os.unlink(node.stage)
+
+
+def test_a_relative_stage_is_one_of_the_working_directory(node):
+    """Before, the helper looked for it in /, and the command waited for the helper for half a minute."""
+    for number, (command, match) in enumerate((("files", "--match"), ("run", "--files"))):
+        program = python(f"put('restart', '{number}'); print(os.environ['MAINSTAY_FILES_STAGE'])")
+        done = node.run([MAINSTAY, command, match, "restart*", "--stage", "below", "--", *program])
+        assert done.stdout == f"{node.folder}/below\n" and node.text() == str(number)
+        until(lambda: not (node.folder / "below").exists())
+
+
+LOSES_THE_STAGE = """
+put('restart', 'x')
+stage = os.environ['MAINSTAY_FILES_STAGE']
+os.kill(helper(), signal.SIGKILL)
+os.rename(stage, stage + '.gone')
+open(stage, 'x').close()
+"""
+
+
+def test_each_failure_of_the_front_has_its_exit_code(node):
+    """And not one that the program may have as well. The help and the guide list them."""
+    assert "--match" in node.files("pass", match=(), code=2).stderr
+    os.mkdir(node.stage, 0o755)
+    assert "cannot be used" in node.files("print('started')", code=4).stderr
+    os.rmdir(node.stage)
+    for program, code in (("", 75), ("sys.exit(3)", 3)):
+        try:
+            done = node.files(HELPER + LOSES_THE_STAGE + program, code=code)
+            assert "files that are on their way may not be saved" in done.stderr, done
+        finally:
+            node.stage.unlink()
+            subprocess.run(["rm", "-rf", f"{node.stage}.gone"], check=True)
+
+
+def test_a_read_only_file_system_is_told_as_without_the_front(node):
+    program = "for how in ('w', 'r+', 'x'):\n  for name in ('restart', 'restart.2'):\n    try:\n      open(name, how)\n    except OSError as error:\n      print(name, how, error.errno)"
+    script = 'mount -t tmpfs none . && cd "$PWD" && echo old > restart && mount -o remount,ro . && "$@"'
+    plain, done = (
+        node.run(["unshare", "-m", "sh", "-c", script, "sh", *words])
+        for words in (python(program), node.words(program))
+    )
+    assert str(errno.EROFS) in plain.stdout and done.stdout == plain.stdout, (plain, done)
 
 
 def test_a_stage_with_strange_files_is_survived(node, scratch):

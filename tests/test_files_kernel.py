@@ -139,6 +139,37 @@ def test_a_file_that_is_open_may_be_renamed_and_removed(program, protected, scra
     assert restart("restart.d") is None and generations(scratch) == ["restart.b.g1"]
 
 
+def test_a_renamed_folder_takes_its_files_along(program, protected, scratch):
+    """One is open, and one is on its way."""
+    (scratch / "new").mkdir()
+    steps = ["open:new/restart.1:w", "put:one", "close", "open:new/restart.2:w", "put:tw", "rename:new:done", "put:o"]
+    code, output, errors = protected(program, *steps, "show:done/restart.1", "show:done/restart.2", "close")
+    assert (code, output) == (0, "done/restart.1 is 'one'\ndone/restart.2 is 'two'\n"), errors
+    assert [(scratch / "done" / f"restart.{number}").read_text() for number in (1, 2)] == ["one", "two"]
+    assert not (scratch / "new").exists() and generations(scratch / "done") == ["restart.1.g1", "restart.2.g1"]
+
+
+def test_a_pattern_for_a_path_holds_through_a_linked_folder(built, scratch, stage):
+    (scratch / "real").mkdir()
+    words = [
+        MAINSTAY,
+        "files",
+        "--catch",
+        "kernel",
+        "--match",
+        "*/out/restart",
+        "--stage",
+        stage,
+        "--",
+        built / "static",
+    ]
+    (scratch / "out").symlink_to("real")
+    done = subprocess.run(
+        [*words, "open:out/restart:w", "put:new", "close"], cwd=scratch, capture_output=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 0 and generations(scratch / "real") == ["restart.g1"], done
+
+
 def test_a_child_that_is_killed_with_the_file_open_leaves_the_old_file(program, protected, restart):
     """The parent has closed the file, and the kernel sees no writer once the child is gone."""
     assert protected(program, *OLD)[0] == 0

@@ -155,3 +155,15 @@ def test_a_rank_takes_a_half_written_file_along_to_another_process(words, scratc
         job.terminate()
         job.wait(LIMIT_S)
     is_as(folder, output.read_text(), calm, expected)
+
+
+def test_a_renamed_folder_takes_the_open_files_of_its_rank_along(scratch, monkeypatch):
+    monkeypatch.setenv("MAINSTAY_FILES_STAGE", str(scratch / "stage"))
+    folder = scratch / "job"
+    folder.mkdir()
+    options = ["--restarts", 0, "--virtual", RANKS, "--files=restart", "--space", folder / "space", "--"]
+    status, output = run(*options, *on(0, [build("folders.c")], OPENMPI), cwd=folder)
+    assert status == 0, output
+    for rank in range(RANKS):
+        assert (folder / f"done.{rank}" / "restart").read_text() == "first and last"
+        assert (folder / f"done.{rank}" / ".mainstay").exists() and not (folder / f"new.{rank}").exists()

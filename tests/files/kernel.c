@@ -1,5 +1,5 @@
 /* Does the steps that its arguments name, in order: OPERATION:A:B. One program for each way past the C library's
- * symbols: linked statically, or with -DRAW, which calls the system itself. */
+ * symbols: linked statically, or with -DRAW, which calls the system itself. Linked as usual, a library can catch it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +26,9 @@
 #endif
 
 static int fd = -1;
+static FILE *stream;
+static char *memory;
+static size_t size, stored;
 
 static int flags_of(const char *letter) {
   switch (*letter) {
@@ -36,6 +40,8 @@ static int flags_of(const char *letter) {
     return O_WRONLY | O_CREAT | O_APPEND;
   case 'u':
     return O_RDWR;
+  case 'b':
+    return O_RDWR | O_CREAT | O_TRUNC;
   default:
     return O_RDONLY;
   }
@@ -68,6 +74,30 @@ static int shut(void) {
   return result;
 }
 
+/* Maps the open file, with another length. */
+static int map(size_t bytes) {
+  if (ftruncate(fd, (off_t)bytes)) return -1;
+  char *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) return -1;
+  memory = mapped;
+  size = bytes;
+  return 0;
+}
+
+/* Writes behind the text before, without a call. */
+static int store(const char *text) {
+  memcpy(memory + stored, text, strlen(text));
+  stored += strlen(text);
+  return 0;
+}
+
+/* Waits until PATH exists. */
+static int await(const char *path) {
+  for (int turn = 0; turn < 30000; turn++, usleep(10000))
+    if (!access(path, R_OK)) return 0;
+  return errno = ETIMEDOUT, -1;
+}
+
 /* The parent waits for its child. */
 static int join(void) {
   int status;
@@ -91,6 +121,15 @@ static int step(const char *what, const char *a, const char *b) {
   if (!strcmp(what, "kill")) return kill(getpid(), SIGKILL);
   if (!strcmp(what, "stop")) return printf("%d\n", (int)getpid()), raise(SIGSTOP);
   if (!strcmp(what, "exit")) exit(atoi(a));
+  if (!strcmp(what, "map")) return map((size_t)atol(a));
+  if (!strcmp(what, "store")) return store(a);
+  if (!strcmp(what, "unmap")) return munmap(memory, size);
+  if (!strcmp(what, "stream")) return (stream = fopen(a, "w")) ? 0 : -1;
+  if (!strcmp(what, "print")) return fputs(a, stream) < 0 ? -1 : 0;
+  if (!strcmp(what, "shut")) return fclose(stream);
+  if (!strcmp(what, "system")) return system(a) < 0 ? -1 : 0;
+  if (!strcmp(what, "say")) return puts(a) < 0 ? -1 : 0;
+  if (!strcmp(what, "await")) return await(a);
   return errno = ENOTSUP, -1;
 }
 

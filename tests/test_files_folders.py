@@ -1,0 +1,96 @@
+"""Folders under `mainstay files`: programs list and remove them as without it."""
+
+import pytest
+from protected import node_in
+
+IMPORTS = "import errno, shutil, subprocess\n"
+
+
+@pytest.fixture
+def node(scratch):
+    with node_in(scratch / "run") as node:
+        yield node
+
+
+def test_a_listing_shows_each_closed_file_and_nothing_of_mainstays(node):
+    """A program looks for its newest restart file, or for old ones to remove."""
+    done = node.files(
+        IMPORTS
+        + """
+for number in range(5):
+    put(f"restart.{number}", "x" * 10**6)
+    assert sorted(os.listdir()) == [f"restart.{one}" for one in range(number + 1)], os.listdir()
+assert [entry.name for entry in os.scandir() if "." in entry.name and entry.is_dir()] == []
+print(subprocess.run(["ls", "-A"], capture_output=True, text=True, check=True).stdout)
+print(subprocess.run(["find", ".", "-type", "f"], capture_output=True, text=True, check=True).stdout)
+"""
+    )
+    listed = [f"restart.{number}" for number in range(5)]
+    assert sorted(done.stdout.split()) == sorted(listed + [f"./{name}" for name in listed])
+
+
+def test_a_folder_is_removed_with_its_files(node):
+    """At once after the close, as tests with temporary folders do."""
+    node.files(
+        IMPORTS
+        + """
+for number in range(20):
+    os.makedirs("run/deep")
+    put("run/restart.1", "x")
+    put("run/deep/restart.2", "y")
+    if number % 2:
+        shutil.rmtree("run")
+    else:
+        subprocess.run(["rm", "-r", "run"], check=True)
+    assert os.listdir() == [], os.listdir()
+"""
+    )
+    assert {path.name for path in node.folder.iterdir()} <= {".mainstay"}
+
+
+def test_a_folder_with_a_file_is_not_removed(node):
+    """The file may be open, closed, or published; it may be one that is not protected."""
+    node.files(
+        IMPORTS
+        + """
+def refused(number, path):
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise SystemExit(f"{path} was removed")
+os.mkdir("run")
+with open("run/restart", "w") as file:
+    file.write("x")
+    refused(errno.ENOTEMPTY, "run")
+refused(errno.ENOTDIR, "run/restart")
+refused(errno.ENOTEMPTY, "run")
+os.unlink("run/restart")
+put("run/other", "x")
+refused(errno.ENOTEMPTY, "run")
+os.unlink("run/other")
+os.rmdir("run")
+"""
+    )
+    assert not (node.folder / "run").exists()
+
+
+def test_no_folder_or_link_takes_the_name_of_a_file(node):
+    """The file is closed, and may have no name yet."""
+    node.files(
+        IMPORTS
+        + """
+for make in (os.mkdir, lambda path: os.symlink("x", path), os.mkfifo):
+    for name in ("restart.1", "restart.2"):
+        put(name, "x")
+        try:
+            make(name)
+        except FileExistsError:
+            os.unlink(name)
+        else:
+            raise SystemExit(f"{name} was replaced")
+os.mkdir("restart.3")
+"""
+    )
+    assert sorted(path.name for path in node.folder.iterdir()) == [".mainstay", "restart.3"]
