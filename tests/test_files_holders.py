@@ -152,7 +152,10 @@ LEFT_BEHIND = (
     + """
 import time
 def wait_for(name):
-    while not os.path.exists(name): time.sleep(0.01)
+    for _ in range(6000):
+        if os.path.exists(name): return
+        time.sleep(0.01)
+    sys.exit(f"{name} did not come")
 if os.fork(): sys.exit()
 os.close(1); os.close(2)
 wait_for('go'); os.write(file, b' and half'); os.close(file); wait_for('end')
@@ -194,10 +197,11 @@ COUNT = """
 import fcntl, time
 def count(how):
     file = os.open('restart', os.O_RDWR)
-    while True:
+    for _ in range(60000):
         try: fcntl.flock(file, how)
-        except BlockingIOError: time.sleep(0.001); continue
-        break
+        except BlockingIOError: time.sleep(0.001)
+        else: break
+    else: sys.exit("the lock did not come")
     value = int(os.pread(file, 9, 0))
     os.pwrite(file, str(value + 1).encode(), 0)
     os.close(file)

@@ -35,7 +35,7 @@ static int fails(const char *call, const char *path) {
   meet();
   if (strcmp(fault, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(fault, "hold") == 0) {
-    while (hold && access(hold, F_OK) == 0) usleep(1000);
+    for (int turn = 0; turn < 60000 && hold && access(hold, F_OK) == 0; turn++) usleep(1000);
     return 0;
   }
   errno = atoi(fault);
