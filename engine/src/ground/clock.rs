@@ -55,6 +55,11 @@ pub(crate) fn processor_us() -> u64 {
     time.as_micros() as u64
 }
 
+/// The processor time of this thread: the cost of its work, however many others want the processor.
+pub(crate) fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
 /// The time of day for records: nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64

@@ -12,7 +12,7 @@ mod lock;
 mod thread;
 
 pub use clock::unix_ns;
-pub(crate) use clock::{Instant, pause, processor_us, sleep};
+pub(crate) use clock::{Instant, pause, processor_us, sleep, thread_time};
 pub(crate) use descriptor::above_standard;
 pub use files::{kernel_bytes, kernel_text};
 pub(crate) use lock::lock;

@@ -28,7 +28,7 @@ impl Budget {
         self.spent <= time / SHARE + FREE
     }
 
-    /// Notes that a look took this time, and found this number of pages written.
+    /// Notes that a look took this processor time, and found this number of pages written.
     pub(super) fn looked(&mut self, took: Duration, pages: usize) {
         self.spent += took + PAGE * u32::try_from(pages).unwrap_or(u32::MAX);
     }

@@ -20,7 +20,7 @@ use crate::{
     capture::{self, Changes, Region, WrittenOf, unseen_writer},
     config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
-    ground::{Instant, files, lock, spawn},
+    ground::{Instant, files, lock, spawn, thread_time},
     place::SpeculativePart,
     space::{
         Aligned,
@@ -245,7 +245,7 @@ impl Drop for Early {
 
 impl Shared {
     fn tick(&self, regions: Option<&[Region]>, is_mark: bool) {
-        let begun = Instant::now();
+        let begun = thread_time();
         let mut way = lock(&self.way);
         {
             let mut live = lock(&self.live);
@@ -267,7 +267,7 @@ impl Shared {
         let pages: usize = written.iter().flat_map(|of| &of.written).map(|range| range.len() / BLOCK).sum();
         live.blocks.note_written(&written);
         live.predict(is_mark, self.rank);
-        live.budget.looked(begun.elapsed(), pages);
+        live.budget.looked(thread_time().saturating_sub(begun), pages);
         drop((live, way));
         self.changed.notify_all();
     }
