@@ -8,6 +8,7 @@ use crate::{
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+    sockopt::socket_peercred,
 };
 use std::{
     ffi::OsStr,
@@ -73,9 +74,15 @@ impl Member {
     }
 
     pub(crate) fn ask(&self, message: &[u8]) -> io::Result<Vec<u8>> {
+        self.ask_after(message, |_| ())
+    }
+
+    /// The same. `meet` gets the process of the helper before the helper gets the message.
+    pub(crate) fn ask_after(&self, message: &[u8], meet: impl Fn(i32)) -> io::Result<Vec<u8>> {
         let began = Instant::now();
         loop {
             let connection = self.connect(began)?;
+            meet(socket_peercred(&connection)?.pid.as_raw_nonzero().get());
             send(&connection, message, SendFlags::NOSIGNAL)?;
             let mut bytes = vec![0; MESSAGE_MAX];
             match recv(&connection, &mut bytes[..], RecvFlags::empty()) {
