@@ -3,12 +3,15 @@
 //! ```text
 //! STAGE/socket          requests of programs        STAGE/files/ID      the bytes
 //! STAGE/lock            held by the helper          STAGE/records/ID    the file that they are for
-//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole
-//!                                                   STAGE/failed/ID     the reason that it could not be saved
+//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole, and the file that it replaces
+//! STAGE/torn/ID         a mark: never whole         STAGE/failed/ID     the reason that it could not be saved
 //! ```
 //! Invariants: only this user can enter the folder. A record is written before its file gets bytes. IDs grow with time.
 
-use crate::{file::Named, options::Options};
+use crate::{
+    file::{Identity, Named},
+    options::Options,
+};
 use rustix::{
     fs::{FlockOperation, flock},
     process::getuid,
@@ -17,7 +20,7 @@ use rustix::{
 use std::{
     env,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -35,7 +38,7 @@ pub const CATCH_VARIABLE: &str = "MAINSTAY_FILES_CATCH";
 /// In the environment of each program of `mainstay files`: its job.
 pub const JOB_VARIABLE: &str = "MAINSTAY_FILES_JOB";
 
-const FOLDERS: [&str; 5] = ["records", "files", "whole", "failed", "prepared"];
+const FOLDERS: [&str; 6] = ["records", "files", "whole", "torn", "failed", "prepared"];
 const MAKE_TRIES: usize = 100;
 /// A reason is one line.
 const REASON_BYTES_MAX: u64 = 4096;
@@ -165,6 +168,10 @@ impl Stage {
         self.path.join("whole").join(id.to_string())
     }
 
+    fn torn_path(&self, id: Id) -> PathBuf {
+        self.path.join("torn").join(id.to_string())
+    }
+
     fn failed_path(&self, id: Id) -> PathBuf {
         self.path.join("failed").join(id.to_string())
     }
@@ -222,12 +229,33 @@ impl Stage {
         })
     }
 
-    pub fn mark_whole(&self, id: Id) -> io::Result<()> {
-        File::create(self.whole_path(id)).map(drop)
+    /// `replaces`: the file under the name at this moment.
+    pub fn mark_whole(&self, id: Id, replaces: Option<Identity>) -> io::Result<()> {
+        let text = replaces.map_or(String::new(), |one| one.map(|number| number.to_string()).join(" "));
+        let mut mark = File::create(self.whole_path(id))?;
+        // A full memory has room for the mark alone.
+        let _ = mark.write_all(text.as_bytes());
+        Ok(())
+    }
+
+    /// The file that was under the name when the staged one was closed.
+    pub fn replaced(&self, id: Id) -> Option<Identity> {
+        let text = fs::read_to_string(self.whole_path(id)).ok()?;
+        let numbers: Vec<i64> = text.split(' ').filter_map(|number| number.parse().ok()).collect();
+        numbers.try_into().ok()
     }
 
     pub fn is_whole(&self, id: Id) -> bool {
         self.whole_path(id).exists()
+    }
+
+    /// A process that held the file was killed, and others hold it still. The next helper must know.
+    pub fn mark_torn(&self, id: Id) {
+        let _ = File::create(self.torn_path(id));
+    }
+
+    pub fn is_torn(&self, id: Id) -> bool {
+        self.torn_path(id).exists()
     }
 
     /// Notes for people that a whole file could not be saved.
@@ -244,7 +272,8 @@ impl Stage {
 
     /// Removes all traces of `id`. The record goes first: without it the file counts for nothing.
     pub fn remove(&self, id: Id) {
-        for path in [self.record_path(id), self.whole_path(id), self.failed_path(id), self.file(id)] {
+        let marks = [self.whole_path(id), self.torn_path(id), self.failed_path(id)];
+        for path in [self.record_path(id)].iter().chain(&marks).chain([&self.file(id)]) {
             let _ = fs::remove_file(path);
         }
     }
@@ -269,7 +298,7 @@ impl Stage {
     /// Removes memory that was set aside, and files without a record.
     pub fn clear_remains(&self) -> io::Result<()> {
         let ids = self.ids()?;
-        for folder in ["prepared", "files", "whole", "failed"] {
+        for folder in FOLDERS.into_iter().filter(|folder| *folder != "records") {
             for name in names(&self.path.join(folder))? {
                 let is_known = folder != "prepared" && Id::from_text(&name).is_some_and(|id| ids.contains(&id));
                 if !is_known {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     claims::{self, Progress},
-    file::{Key, Named},
+    file::{Identity, Key, Named},
     kept::{self, Judged},
     publish::{self, Parcel},
     report,
@@ -72,12 +72,18 @@ pub struct Staged {
     pub(super) state: State,
     /// A process that held it was killed.
     pub(super) is_torn: bool,
+    /// A line has said so.
+    pub(super) is_told: bool,
     /// All ranks of all nodes have closed it.
     pub(super) is_closed_by_all: bool,
+    /// The file that was under the name when this one was closed.
+    pub(super) replaces: Option<Identity>,
     /// Found at the start, without a holder.
     pub(super) judged_after: Option<Instant>,
     /// The older generation was copied into it, and it looked so then.
     pub(super) filled: Option<Fingerprint>,
+    /// Not before: a search for processes that nobody has told of. It costs a look at each process.
+    pub(super) searched_after: Option<Instant>,
 }
 
 impl Staged {
@@ -88,9 +94,12 @@ impl Staged {
             holders: Holders::default(),
             state: State::Open,
             is_torn: false,
+            is_told: false,
             is_closed_by_all: false,
+            replaces: None,
             judged_after: None,
             filled: None,
+            searched_after: None,
         }
     }
 }
@@ -149,6 +158,7 @@ impl Helper {
         let left = helper.stage.ids()?;
         let held = if left.is_empty() { HashMap::new() } else { kernel::found(helper.stage.path()) };
         let judge_after = Instant::now() + JUDGE_AFTER;
+        let mut complete = Vec::new();
         for id in left {
             if let Ok(record) = helper.stage.read_record(id)
                 && let Some((set, ids)) = sets::complete_own(&record)
@@ -156,11 +166,16 @@ impl Helper {
                 tell_run(&record);
                 ids.into_iter().for_each(|id| helper.stage.remove(id));
                 set.remove();
+                complete.push(set);
             }
         }
         for id in helper.stage.ids()? {
             helper.last = helper.last.max(Some(id));
             match helper.stage.read_record(id) {
+                Ok(record) if sets::is_outdated(&record, &complete) => {
+                    drop_writing(&record.named.folder, id);
+                    helper.stage.remove(id);
+                }
                 Ok(record) => helper.find_again(id, record, held.get(&id).cloned().unwrap_or_default(), judge_after),
                 Err(_) => helper.stage.remove(id),
             }
@@ -185,6 +200,7 @@ impl Helper {
             holders.silence();
         }
         let mut staged = Staged::new(record, path);
+        (staged.is_torn, staged.replaces) = (self.stage.is_torn(id), self.stage.replaced(id));
         if self.stage.is_whole(id) {
             (staged.state, staged.is_closed_by_all) = (State::Whole, true);
         } else if holders.is_empty() {
@@ -333,7 +349,8 @@ impl Helper {
         for id in self.staged.iter().filter_map(open).collect::<Vec<_>>() {
             self.judge(id);
         }
-        let keys: HashSet<Key> = self.staged.values().map(|staged| staged.record.named.key.clone()).collect();
+        let whole = self.staged.values().filter(|staged| staged.state == State::Whole);
+        let keys: HashSet<Key> = whole.map(|staged| staged.record.named.key.clone()).collect();
         keys.iter().for_each(|key| self.carry_next(key));
         let settled = self.sets.settled();
         for whole in settled.whole {
@@ -362,8 +379,10 @@ impl Helper {
         if self.staged.get(&id).is_some_and(Staged::is_unchanged) {
             return self.drop_staged(id);
         }
-        if let Err(error) = self.stage.mark_whole(id) {
-            let path = printable_path(&self.staged[&id].record.named.path());
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.replaces = staged.record.named.identity();
+        if let Err(error) = self.stage.mark_whole(id, staged.replaces) {
+            let path = printable_path(&staged.record.named.path());
             self.tell(id, format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
         }
         if let Some(staged) = self.staged.get_mut(&id) {
@@ -380,14 +399,11 @@ impl Helper {
         let named = &staged.record.named;
         sets::tear(&staged.record);
         set_progress(id, &staged.record, Progress::Torn);
-        let (named, path) = (named.clone(), staged.path.clone());
-        let text = format!(
-            "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
-            printable_path(&named.path()),
-            printable_path(&named.folder)
-        );
-        // A job that was killed before this helper started may have the name of the next one.
-        self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
+        let (named, path, text) = (named.clone(), staged.path.clone(), torn_text(named));
+        if !staged.is_told {
+            // A job that was killed before this helper started may have the name of the next one.
+            self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
+        }
         self.workers.begin(move || {
             let _ = kept::keep_torn(&named.folder, named.name(), &path);
             Done::Torn(id)
@@ -410,6 +426,7 @@ impl Helper {
             staged: staged.path.clone(),
             is_through: record.is_through,
             keep: record.options.keep,
+            replaces: staged.replaces,
             claim: record.options.is_on_nodes().then(|| (record.options.job.clone(), self.across.node().to_owned())),
         };
         match sets::set_of(&record) {
@@ -437,6 +454,8 @@ impl Helper {
                 }
                 Done::Brought(id, Err(error)) => self.carried(id, Err(error)),
                 Done::Named(set, ids) => {
+                    // Their files are older than those that have their names now.
+                    self.sets.take_outdated(&set).into_iter().for_each(|id| self.give_up(id));
                     ids.into_iter().for_each(|(id, named)| self.carried(id, named));
                     self.sets.named(&set);
                     sets::remove_if_done(&set);
@@ -457,10 +476,8 @@ impl Helper {
                     self.checked.insert(print, judged);
                 }
                 Done::Torn(id) => {
-                    if let Some(staged) = self.staged.get(&id).filter(|staged| staged.record.is_through) {
-                        let _ = fs::remove_file(&staged.path);
-                    }
-                    self.forget(id);
+                    // It was written through, or a process that closed it has set room aside.
+                    self.drop_staged(id);
                 }
                 Done::Prepared(key, id, bytes) => self.room.has_prepared(&self.stage, key, id, bytes),
             }
@@ -545,6 +562,14 @@ impl Helper {
         let is_moving = |staged: &Staged| !matches!(staged.state, State::Failed | State::Ready | State::Elsewhere);
         !self.processes.is_empty() || self.staged.values().any(is_moving)
     }
+}
+
+pub(super) fn torn_text(named: &Named) -> String {
+    format!(
+        "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
+        printable_path(&named.path()),
+        printable_path(&named.folder)
+    )
 }
 
 /// Tells `mainstay run` that its job has a new generation.
