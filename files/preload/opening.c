@@ -45,13 +45,16 @@ SLOW enum course choose(struct choice *choice, int dirfd, const char *path, int 
   if (is_beside_shared_open(&choice->file)) return COURSE_PASS;
   if (flags & O_PATH) {
     course = ask_to_read(choice, "look");
+  } else if (flags & O_TRUNC) {
+    /* A new file, though the program may only read it, or append to it. */
+    course = ask_to_write(choice, flags, now);
   } else if ((flags & O_ACCMODE) == O_RDONLY) {
     course = ask_to_read(choice, "read");
   } else if (flags & O_APPEND) {
     /* A log is no restart file. But it must not grow beside a publication, or beside a descriptor of the staged file.
      */
     course = ask_to_read(choice, "settle");
-    if (course == COURSE_READ) course = ask_to_write(choice, flags & ~O_TRUNC, true);
+    if (course == COURSE_READ) course = ask_to_write(choice, flags, true);
   } else {
     course = ask_to_write(choice, flags, now || is_shared_open(&choice->file) || serves_rank || !is_owner());
   }
