@@ -470,6 +470,18 @@ def test_an_update_in_place_is_whole_or_nothing(node, how, room):
     assert node.text() == result and not node.writing()
 
 
+@pytest.mark.parametrize("catch", [(), ("--catch", "kernel")], ids=["library", "kernel"])
+@pytest.mark.parametrize("flags", ["os.O_RDONLY", "os.O_WRONLY | os.O_APPEND"])
+def test_an_open_that_truncates_makes_a_new_file_whatever_else_it_asks_for(node, flags, catch):
+    """Before, it truncated the published file and its generation."""
+    node.files("put('restart', 'old')")
+    program = f"file = os.open('restart', {flags} | os.O_TRUNC)\n"
+    node.files(program + "killed()", *catch, code=137)
+    assert node.text() == "old" and node.kept() == {1: "old"}
+    node.files(program + "os.close(file)", *catch)
+    assert node.text() == "" and node.kept() == {1: "old", 2: ""}
+
+
 def test_calls_on_a_name_come_in_order_with_its_publication(node):
     node.files(
         "put('restart', 'new'); os.chmod('restart', 0o640); os.utime('restart', (1, 2)); print(os.stat('restart').st_mtime)\n"
@@ -704,6 +716,14 @@ def test_a_stage_with_strange_files_is_survived(node, scratch):
     node.files("put('restart', 'x')", code=None)
     assert node.text() == "x" and (scratch / "precious").read_text() == "precious"
     subprocess.run(["rm", "-rf", node.stage], check=True)
+
+
+def test_a_record_that_a_killed_helper_has_not_written_to_its_end_goes(node):
+    (node.stage / "records").mkdir(mode=0o700, parents=True)
+    os.chmod(node.stage, 0o700)
+    (node.stage / "records" / "0000000000000001.new").write_bytes(b"half")
+    node.files("put('restart', 'x')")
+    node.end()
 
 
 def test_mainstay_run_protects_files_and_restarts_from_the_last_whole_one(node):

@@ -8,13 +8,16 @@ use crate::{
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
-    sockopt::socket_peercred,
 };
 use std::{
     ffi::OsStr,
+    fs,
     hash::{BuildHasher, RandomState},
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::MetadataExt, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -77,12 +80,12 @@ impl Member {
         self.ask_after(message, |_| ())
     }
 
-    /// The same. `meet` gets the process of the helper before the helper gets the message.
-    pub(crate) fn ask_after(&self, message: &[u8], meet: impl Fn(i32)) -> io::Result<Vec<u8>> {
+    /// The same. `meet` gets the inode of the helper's socket before the helper gets the message. Each helper has another one.
+    pub(crate) fn ask_after(&self, message: &[u8], meet: impl Fn(u64)) -> io::Result<Vec<u8>> {
         let began = Instant::now();
         loop {
             let connection = self.connect(began)?;
-            meet(socket_peercred(&connection)?.pid.as_raw_nonzero().get());
+            meet(fs::symlink_metadata(self.stage.socket()).map_or(0, |socket| socket.ino()));
             send(&connection, message, SendFlags::NOSIGNAL)?;
             let mut bytes = vec![0; MESSAGE_MAX];
             match recv(&connection, &mut bytes[..], RecvFlags::empty()) {

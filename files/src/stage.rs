@@ -129,6 +129,11 @@ impl Stage {
         Ok(stage)
     }
 
+    /// The folder of the usual stage of this user.
+    pub fn usual() -> PathBuf {
+        usual()
+    }
+
     /// The usual stage of this user, if there is one.
     pub fn find() -> Option<Stage> {
         Stage::open(&usual()).ok()
@@ -203,8 +208,9 @@ impl Stage {
         ];
         let text = fields.concat().join(&0);
         let new = self.record_path(id).with_extension("new");
-        fs::write(&new, text)?;
-        fs::rename(new, self.record_path(id))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, self.record_path(id))).inspect_err(|_| {
+            let _ = fs::remove_file(&new);
+        })
     }
 
     pub fn read_record(&self, id: Id) -> io::Result<Record> {
@@ -295,10 +301,10 @@ impl Stage {
         }
     }
 
-    /// Removes memory that was set aside, and files without a record.
+    /// Removes memory that was set aside, files without a record, and records that a killed helper has not written to their end.
     pub fn clear_remains(&self) -> io::Result<()> {
         let ids = self.ids()?;
-        for folder in FOLDERS.into_iter().filter(|folder| *folder != "records") {
+        for folder in FOLDERS {
             for name in names(&self.path.join(folder))? {
                 let is_known = folder != "prepared" && Id::from_text(&name).is_some_and(|id| ids.contains(&id));
                 if !is_known {

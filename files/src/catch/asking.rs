@@ -26,8 +26,8 @@ pub struct Asker<'a> {
     stage: &'a Stage,
     /// The staged files that each process was given, for a helper that takes over.
     holders: RefCell<HashMap<i32, BTreeSet<Id>>>,
-    /// The process of the helper that knows them.
-    helper: Cell<Option<i32>>,
+    /// The helper that knows them.
+    helper: Cell<Option<u64>>,
 }
 
 impl<'a> Asker<'a> {
@@ -121,7 +121,7 @@ impl<'a> Asker<'a> {
 
     /// A helper that has taken over must know this member and its files before it answers: a process may have closed a file
     /// in order while there was no helper.
-    fn meet(&self, helper: i32) {
+    fn meet(&self, helper: u64) {
         if self.helper.replace(Some(helper)) == Some(helper) {
             return;
         }

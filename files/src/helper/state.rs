@@ -524,12 +524,15 @@ impl Helper {
 
     /// Removes a staged file from the stage and from memory.
     pub(super) fn forget(&mut self, id: Id) {
-        self.stage.remove(id);
         self.unname(id);
-        let Some(staged) = self.staged.remove(&id) else { return };
-        if staged.record.options.is_on_nodes() && staged.record.share != Share::Joined {
-            claims::release(&staged.record.named, &staged.record.options.job, id);
+        // The claim goes first: without a record, no later helper would release it.
+        if let Some(Staged { record, .. }) = self.staged.remove(&id)
+            && record.options.is_on_nodes()
+            && record.share != Share::Joined
+        {
+            claims::release(&record.named, &record.options.job, id);
         }
+        self.stage.remove(id);
     }
 
     /// The name means this staged file no more.
@@ -584,13 +587,13 @@ fn tell_run(record: &Record) {
 /// Whether the file has its name. `false`: a newer one was put there.
 fn carry(parcel: &Parcel) -> io::Result<bool> {
     parcel.named.check_folder()?;
-    if publish::is_outdated(parcel) {
-        drop_writing(&parcel.named.folder, parcel.id);
-        return Ok(false);
-    }
     if publish::is_named(parcel) {
         kept::prune(&parcel.named.folder, parcel.named.name(), parcel.keep)?;
         return Ok(true);
+    }
+    if publish::is_outdated(parcel) {
+        drop_writing(&parcel.named.folder, parcel.id);
+        return Ok(false);
     }
     publish::bring(parcel)?;
     publish::name(&parcel.named, parcel.id, parcel.keep)?;
