@@ -214,7 +214,7 @@ class Model:
             self.change(actor, slot)
 
     def change_named(self, actor, *names):
-        """Its descriptors go on with their file, whatever name that gets."""
+        """Its descriptors go on with their file, under any name."""
         self.change_all(actor, [slot for slot, held in actor.slots.items() if held.name in names])
 
     def choose(self, actor, name, flags, at_once):
@@ -410,12 +410,16 @@ class Model:
             self.drop(actor, slot)
 
     def step_exit(self, actor, status):
+        # Python unmaps before it exits.
+        for key in [slot for slot, held in actor.slots.items() if held.map_size]:
+            self.drop(actor, key)
+        self.step_leave(actor, status)
+
+    def step_leave(self, actor, status):
         files = {held.file for held in actor.slots.values() if isinstance(held.file, Staged)}
         for file in files:
             file.is_torn |= status != 0 and actor.name in file.openers
         self.end(actor)
-
-    step_leave = step_exit
 
     def step_kill(self, actor):
         for held in actor.slots.values():
@@ -563,15 +567,17 @@ class Generator:
             may(0.5, "exec", kept)
         if not actor.is_root:
             # Without Mainstay the status means nothing.
-            may(1, "exit", chance.choice((0, 0, 0 if way.plain else 3)))
-            may(0.5, "leave", chance.choice((0, 0 if way.plain else 3)))
+            # Another node may see the claim of the file some time after the exit.
+            if way.nodes == 1 or not actor.slots:
+                may(1, "exit", chance.choice((0, 0, 0 if way.plain else 3)))
+                may(0.5, "leave", chance.choice((0, 0 if way.plain else 3)))
             if not way.plain:
                 may(1, "kill")
         weights, steps = zip(*choices, strict=True)
         return [actor.name, *chance.choices(steps, weights)[0]]
 
     def is_avoided(self, name, verb, *words):
-        """Steps that only the processes of one program know how to do, or whose outcome depends on the moment."""
+        """Steps that only the processes of one program can do, or with an outcome that depends on the moment."""
         actor, model = self.model.actors[name], self.model
         others = [held for other in model.actors.values() if other is not actor for held in other.slots.values()]
         if verb in ("rename", "unlink", "exchange"):
@@ -603,11 +609,15 @@ def generate(seed, kind):
         if not generator.way.plain and chance.random() < 0.04:
             steps.append((["", "kill_helper"], 0, None))
             for staged in model.staged:
-                # The next helper knows only who has the file.
+                # The next helper knows only the holders.
                 staged.openers |= {actor.name for actor in model.holders(staged)}
         step = generator.draw()
         if generator.is_avoided(*step):
             continue
+        if generator.way.kernel and step[1] == "kill":
+            # A call with a name shows the helper which files the process has closed.
+            look = [step[0], "size", "restart.x"]
+            steps.append((look, *outcome(model, look)))
         steps.append((step, *outcome(model, step)))
     if kill_at is not None:
         steps.append((["", chance.choice(["kill_job", "kill_job_and_helper"])], 0, None))
@@ -703,8 +713,10 @@ class Play:
     def kill_helper(self):
         for number, node in enumerate(self.nodes):
             if helper := node.helper():
+                # It has seen each end of a process: a kill that only a killed helper could have seen is not known.
+                node.ask(b"open-of\0nobody\0")
                 end_of(helper)
-                # The next one knows who has which file from now on.
+                # The next one knows the holders from now on.
                 self.ask(list(self.roots)[number], "size", "restart.x") if self.is_alive(number) else None
                 if self.is_alive(number):
                     self.lines[list(self.roots)[number]].readline()
@@ -775,7 +787,8 @@ def judge(way, model, nodes, steps, ends):
     folder = nodes[0].folder
     if not way.plain:
         for node in nodes:
-            node.files("pass")
+            # The first name in a folder completes the sets that a killed helper has left there.
+            node.files("try: get('restart.x')\nexcept OSError: pass")
     for name in {*NAMES, *MEMBERS, *model.whole, *model.before}:
         path = folder / name
         found = path.read_text() if path.exists() else None
