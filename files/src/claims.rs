@@ -145,11 +145,12 @@ pub fn set_progress(named: &Named, job: &str, id: Id, state: Progress) {
 
 /// Removes the claim, if it is that of `id`.
 pub fn release(named: &Named, job: &str, id: Id) {
+    let folder = folder(named);
     if find(named, job).is_some_and(|claim| claim.id == id) {
-        let folder = folder(named);
         let _ = fs::remove_file(folder.join(job));
-        let _ = fs::remove_dir(folder);
     }
+    // A helper may have been killed between these two.
+    let _ = fs::remove_dir(folder);
 }
 
 #[cfg(test)]
@@ -175,6 +176,10 @@ mod tests {
         assert_eq!(find(&named, "a"), None);
         release(&named, "b", Id::after(Some(two.id), 1));
         assert!(find(&named, "b").is_some());
+        release(&named, "b", two.id);
+        assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
+        // A helper was killed after it had removed the claim.
+        fs::create_dir(super::folder(&named)).unwrap();
         release(&named, "b", two.id);
         assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
     }

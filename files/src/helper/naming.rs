@@ -105,7 +105,13 @@ impl Helper {
             return None;
         }
         below.iter().for_each(|id| self.leave_set(*id));
-        if let Err(error) = renameat_with(CWD, &old, CWD, &new, flags) {
+        let rename = || renameat_with(CWD, &old, CWD, &new, flags);
+        let renamed = match rename() {
+            // A folder with Mainstay's own folder alone counts as empty.
+            Err(Errno::NOTEMPTY | Errno::EXIST) if flags.is_empty() && self.clear(&new).is_ok() => rename(),
+            renamed => renamed,
+        };
+        if let Err(error) = renamed {
             return Some(os(error));
         }
         for id in below {
