@@ -224,7 +224,7 @@ class Model:
             refuse(errno.EEXIST)
         if not view and not flags & os.O_CREAT:
             refuse(errno.ENOENT)
-        if flags & os.O_APPEND and not staged:
+        if flags & os.O_APPEND and not flags & os.O_TRUNC and not staged:
             return self.whole.setdefault(name, Bytes())
         if staged:
             if staged.node != actor.node:
@@ -513,7 +513,7 @@ class Generator:
             ]
             # Without Mainstay, an open that truncates changes the bytes that a log goes on with.
             if not way.plain:
-                flags += [CREATE | os.O_APPEND]
+                flags += [CREATE | os.O_APPEND, CREATE | os.O_APPEND | os.O_TRUNC]
             if way.nodes > 1 or way.set:
                 flags = [CREATE | os.O_TRUNC]
             may(6, "open", self.new("s"), name, chance.choice(flags))
