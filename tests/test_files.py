@@ -234,6 +234,21 @@ def test_the_next_helper_knows_that_a_file_is_torn(node):
     assert node.text() == "old"
 
 
+def test_the_next_helper_knows_of_a_holder_that_was_killed_together_with_the_helper(node):
+    """The helper had no time to see the kill."""
+    node.files("put('restart', 'old')")
+    program = OPEN + "if not os.fork(): print(os.getpid(), flush=True); signal.pause()\n"
+    program += "sys.stdin.readline(); os.close(file); os.wait()"
+    with node.started(program) as program:
+        child, helper = int(program.stdout.readline()), node.helper()
+        os.kill(helper, signal.SIGSTOP)
+        end_of(child)
+        end_of(helper)
+        _, errors = program.communicate("\n", timeout=LIMIT_S)
+        assert program.returncode == 75 and "its program was killed with it open" in errors
+    assert node.text() == "old"
+
+
 def test_a_torn_file_that_was_replaced_fails_nothing_with_the_kernel_either(node):
     torn = OPEN + "child = os.fork()\nif not child: killed()\nos.wait(); os.close(file)\n"
     done = node.files(torn + "put('restart', 'new')", "--catch", "kernel")

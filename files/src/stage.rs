@@ -5,6 +5,7 @@
 //! STAGE/lock            held by the helper          STAGE/records/ID    the file that they are for
 //! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole, and the file that it replaces
 //! STAGE/torn/ID         a mark: never whole         STAGE/failed/ID     the reason that it could not be saved
+//! STAGE/holders/ID      the processes that have it open, if there are several
 //! ```
 //! Invariants: only this user can enter the folder. A record is written before its file gets bytes. IDs grow with time.
 
@@ -38,7 +39,7 @@ pub const CATCH_VARIABLE: &str = "MAINSTAY_FILES_CATCH";
 /// In the environment of each program of `mainstay files`: its job.
 pub const JOB_VARIABLE: &str = "MAINSTAY_FILES_JOB";
 
-const FOLDERS: [&str; 6] = ["records", "files", "whole", "torn", "failed", "prepared"];
+const FOLDERS: [&str; 7] = ["records", "files", "whole", "torn", "failed", "holders", "prepared"];
 const MAKE_TRIES: usize = 100;
 /// A reason is one line.
 const REASON_BYTES_MAX: u64 = 4096;
@@ -177,6 +178,10 @@ impl Stage {
         self.path.join("torn").join(id.to_string())
     }
 
+    fn holders_path(&self, id: Id) -> PathBuf {
+        self.path.join("holders").join(id.to_string())
+    }
+
     fn failed_path(&self, id: Id) -> PathBuf {
         self.path.join("failed").join(id.to_string())
     }
@@ -264,6 +269,18 @@ impl Stage {
         self.torn_path(id).exists()
     }
 
+    /// Notes the processes that hold the file: the next helper must know if one of them was killed.
+    pub fn note_holders(&self, id: Id, processes: &[i32]) {
+        let path = self.holders_path(id);
+        let text: Vec<String> = processes.iter().map(i32::to_string).collect();
+        let _ = if text.is_empty() { fs::remove_file(path) } else { fs::write(path, text.join(" ")) };
+    }
+
+    pub fn noted_holders(&self, id: Id) -> Vec<i32> {
+        let text = fs::read_to_string(self.holders_path(id)).unwrap_or_default();
+        text.split(' ').filter_map(|process| process.parse().ok()).collect()
+    }
+
     /// Notes for people that a whole file could not be saved.
     pub fn mark_failed(&self, id: Id, reason: &str) {
         let _ = fs::write(self.failed_path(id), reason);
@@ -278,7 +295,7 @@ impl Stage {
 
     /// Removes all traces of `id`. The record goes first: without it the file counts for nothing.
     pub fn remove(&self, id: Id) {
-        let marks = [self.whole_path(id), self.torn_path(id), self.failed_path(id)];
+        let marks = [self.whole_path(id), self.torn_path(id), self.holders_path(id), self.failed_path(id)];
         for path in [self.record_path(id)].iter().chain(&marks).chain([&self.file(id)]) {
             let _ = fs::remove_file(path);
         }

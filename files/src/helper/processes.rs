@@ -217,6 +217,7 @@ impl Helper {
                 }
             }
         }
+        self.note_holders();
         self.go_on();
     }
 

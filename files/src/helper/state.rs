@@ -74,6 +74,8 @@ pub struct Staged {
     pub(super) is_torn: bool,
     /// A line has said so.
     pub(super) is_told: bool,
+    /// The holders that the stage has a note of.
+    pub(super) noted: Vec<Pid>,
     /// All ranks of all nodes have closed it.
     pub(super) is_closed_by_all: bool,
     /// The file that was under the name when this one was closed.
@@ -95,6 +97,7 @@ impl Staged {
             state: State::Open,
             is_torn: false,
             is_told: false,
+            noted: Vec::new(),
             is_closed_by_all: false,
             replaces: None,
             judged_after: None,
@@ -200,7 +203,10 @@ impl Helper {
             holders.silence();
         }
         let mut staged = Staged::new(record, path);
-        (staged.is_torn, staged.replaces) = (self.stage.is_torn(id), self.stage.replaced(id));
+        staged.noted = self.stage.noted_holders(id);
+        let was_killed = |process: &Pid| !holders.has(*process) && is_dying(*process);
+        staged.is_torn = self.stage.is_torn(id) || staged.noted.iter().any(was_killed);
+        staged.replaces = self.stage.replaced(id);
         if self.stage.is_whole(id) {
             (staged.state, staged.is_closed_by_all) = (State::Whole, true);
         } else if holders.is_empty() {
@@ -217,6 +223,27 @@ impl Helper {
 
     /// Answers a request. `None`: it must wait for the next event.
     pub fn answer(&mut self, request: &mut Request) -> Option<Answer> {
+        let answer = self.answer_now(request);
+        self.note_holders();
+        answer
+    }
+
+    /// Notes the holders of each file that several processes hold. A file that only one holds is torn without it.
+    pub(super) fn note_holders(&mut self) {
+        for (id, staged) in &mut self.staged {
+            let is_shared = staged.holders.processes().nth(1).is_some();
+            if !is_shared && staged.noted.is_empty() {
+                continue;
+            }
+            let holders: Vec<Pid> = staged.holders.processes().filter(|_| is_shared).collect();
+            if holders != staged.noted {
+                self.stage.note_holders(*id, &holders);
+                staged.noted = holders;
+            }
+        }
+    }
+
+    fn answer_now(&mut self, request: &mut Request) -> Option<Answer> {
         let Request { process, verb, granted, since } = request;
         let (process, granted) = (*process, granted);
         self.across.asked_at(*since);
