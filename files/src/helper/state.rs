@@ -557,7 +557,15 @@ impl Helper {
             && record.options.is_on_nodes()
             && record.share != Share::Joined
         {
-            claims::release(&record.named, &record.options.job, id);
+            let (named, job) = (&record.named, &record.options.job);
+            let ids = self.names.get(&named.key).map_or(&[][..], Vec::as_slice);
+            // An older one may still be on its way. Without a claim it would count as replaced by another node.
+            let is_coming =
+                |older: &Id| matches!(self.staged[older].state, State::Whole | State::Carrying | State::Ready);
+            match ids.iter().rev().find(|older| **older < id && is_coming(older)) {
+                Some(older) => claims::give_back(named, job, id, *older),
+                None => claims::release(named, job, id),
+            }
         }
         self.stage.remove(id);
     }
