@@ -146,9 +146,13 @@ class Node:
 
     def is_done(self):
         """Waits until the helper has nothing more to carry. False: it was killed."""
+        return self.ask(b"finish\0")
+
+    def ask(self, message):
+        """Waits until the helper has answered. False: it was killed."""
         with self.connected() or socket.socket() as connection, suppress(OSError):
             connection.settimeout(LIMIT_S)
-            connection.send(b"finish\0")
+            connection.send(message)
             return bool(connection.recv(1 << 14))
         return False
 

@@ -1,5 +1,7 @@
 """Folders under `mainstay files`: programs list and remove them as without it."""
 
+import os
+
 import pytest
 from protected import node_in
 
@@ -74,6 +76,35 @@ os.rmdir("run")
 """
     )
     assert not (node.folder / "run").exists()
+
+
+def test_a_folder_replaces_one_without_files(node):
+    node.files(
+        IMPORTS
+        + """
+for name in ("old", "new", "full"):
+    os.mkdir(name)
+    put(f"{name}/restart", name)
+os.unlink("old/restart")
+os.rename("new", "old")
+try:
+    os.rename("old", "full")
+except OSError as error:
+    assert error.errno == errno.ENOTEMPTY, error
+with open("old/restart") as file:
+    assert file.read() == "new"
+"""
+    )
+    assert (node.folder / "old" / "restart").read_text() == "new" and not (node.folder / "new").exists()
+    assert (node.folder / "full" / "restart").read_text() == "full"
+
+
+def test_a_new_file_has_the_group_of_its_folder(node):
+    """If the folder asks for that, as folders of a project do."""
+    os.chown(node.folder, -1, 1234)
+    os.chmod(node.folder, 0o2775)
+    node.files("put('restart', 'x'); assert os.stat('restart').st_gid == 1234")
+    assert os.stat(node.folder / "restart").st_gid == 1234
 
 
 def test_no_folder_or_link_takes_the_name_of_a_file(node):

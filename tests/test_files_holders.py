@@ -75,6 +75,34 @@ def test_a_child_that_is_killed_may_have_been_writing(node, how):
     assert node.text() == "old" and "was killed with it open" in done.stderr
 
 
+RECEIVER = """
+import os, signal, socket, sys
+connection = socket.socket(fileno=int(sys.argv[1]))
+_, (file,), _, _ = socket.recv_fds(connection, 1, 1)
+os.write(file, b' of it'); connection.send(b'x')
+connection.recv(1) or os.kill(os.getpid(), signal.SIGKILL)
+"""
+UNTOLD = {
+    "the name of a descriptor": "copy = os.open(f'/dev/fd/{file}', os.O_WRONLY | os.O_APPEND); os.close(file); os.write(copy, b' of it')",
+    "a copy past the library": "copy = ctypes.CDLL(None).syscall(32, file); os.close(file); os.write(copy, b' of it')",
+    "a socket": f"""
+here, there = socket.socketpair()
+other = subprocess.Popen([sys.executable, '-S', '-E', '-c', {RECEIVER!r}, str(there.fileno())], pass_fds=[there.fileno()])
+there.close(); socket.send_fds(here, [b'x'], [file]); here.recv(1); os.close(file)
+for _ in range(3): os.path.exists('restart')
+here.close(); other.wait()
+""",
+}
+
+
+@pytest.mark.parametrize("how", UNTOLD)
+def test_a_process_that_has_told_nothing_may_have_been_writing(node, how):
+    """Before, half a file got the name once its last known process had closed it."""
+    node.files("put('restart', 'old')")
+    done = node.files("import ctypes, socket, subprocess\n" + OPEN + UNTOLD[how] + "\nkilled()", code=137)
+    assert node.text() == "old" and node.torn() == "half of it", done
+
+
 OLD = ("open:restart:w", "put:old", "close")
 MAP = ("open:restart:b", "map:8", "close", "store:half")
 MAPPED = {

@@ -216,6 +216,21 @@ def test_a_helper_that_takes_over_knows_the_files_that_were_closed_meanwhile(pro
     assert restart() == "new"
 
 
+def test_a_helper_that_takes_over_after_a_close_gives_the_file_its_name(program, scratch, stage, restart):
+    """Before, the program's next call with a name met a helper that took the file for a killed program's."""
+    words = [MAINSTAY, "files", "--catch", "kernel", "--match", "restart*", "--stage", stage, "--", program]
+    steps = ["open:restart:w", "put:new", "close", "stop", "show:restart"]
+    with subprocess.Popen([*words, *steps], cwd=scratch, stdout=subprocess.PIPE, text=True) as job:
+        stopped = int(job.stdout.readline())
+        helper = pid_of_helper(stage)
+        os.kill(helper, signal.SIGKILL)
+        until(lambda: not is_alive(helper))
+        until(lambda: Path(f"/proc/{stopped}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+        os.kill(stopped, signal.SIGCONT)
+        assert job.stdout.read() == "restart is 'new'\n" and job.wait(LIMIT_S) == 0
+    assert restart() == "new"
+
+
 def test_the_program_is_killed_with_its_supervisor_and_leaves_the_old_file(program, protected, scratch, stage, restart):
     assert protected(program, *OLD)[0] == 0
     words = [MAINSTAY, "files", "--catch", "kernel", "--match", "restart*", "--stage", stage, "--", program]

@@ -133,6 +133,12 @@ def test_a_program_is_found_in_the_path_before_it_is_judged(node, strange):
     assert done.stderr.count("static is not protected: it is linked statically") == 1, done
 
 
+def test_a_file_that_posix_spawn_opens_is_named(node):
+    opens = "[(os.POSIX_SPAWN_OPEN, 1, 'restart', os.O_WRONLY | os.O_CREAT, 0o644)]"
+    done = node.files(f"os.waitpid(os.posix_spawn('/bin/echo', ['echo', 'x'], os.environ, file_actions={opens}), 0)")
+    assert node.text() == "x\n" and "restart is not protected: posix_spawn opens it" in done.stderr, done
+
+
 # ---- Long names ----
 
 

@@ -142,6 +142,19 @@ SLOW void base_change_all(bool inherited_only) {
   errno = saved;
 }
 
+/* Before the name of FILE changes: its descriptors go on with it, whatever name it gets. */
+SLOW void base_change_named(const struct file *file) {
+  int saved = errno;
+  if (!__atomic_load_n(&bases_used, __ATOMIC_RELAXED) || !is_owner()) return;
+  for (int fd = table_end(); fd-- > 0;) {
+    struct entry entry = table_get(fd);
+    const struct file *of = entry.kind == KIND_BASE ? &bases[entry.id].file : NULL;
+    if (of && !strcmp(of->name, file->name) && !strcmp(of->inode, file->inode) && !strcmp(of->device, file->device))
+      base_change(fd);
+  }
+  errno = saved;
+}
+
 /* Another thread of the parent may have held the mutex. */
 void base_forked(void) { mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 

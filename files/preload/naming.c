@@ -44,6 +44,9 @@ static SLOW int rename_matching(int old_dirfd, const char *old, int new_dirfd, c
     *pass = !(from.wanted || to.wanted) || !is_regular_or_absent(&from) || S_ISDIR(to.mode) ||
             ((flags & RENAME_EXCHANGE) && !is_regular_or_absent(&to));
   if (*pass) return 0;
+  if (is_folder) base_change_all(false);
+  base_change_named(&from);
+  base_change_named(&to);
   request_begin(&request, is_folder ? "rename-folder" : "rename");
   request_add_file(&request, &from);
   request_add_file(&request, &to);
@@ -113,6 +116,7 @@ static SLOW int unlink_matching(int dirfd, const char *path, bool *pass) {
   struct request request;
   *pass = !find_wanted(&file, dirfd, path, false);
   if (*pass) return 0;
+  base_change_named(&file);
   request_begin(&request, "unlink");
   request_add_file(&request, &file);
   return result_of(&request, pass);

@@ -45,13 +45,16 @@ SLOW enum course choose(struct choice *choice, int dirfd, const char *path, int 
   if (is_beside_shared_open(&choice->file)) return COURSE_PASS;
   if (flags & O_PATH) {
     course = ask_to_read(choice, "look");
+  } else if (flags & O_TRUNC) {
+    /* A new file, though the program may only read it, or append to it. */
+    course = ask_to_write(choice, flags, now);
   } else if ((flags & O_ACCMODE) == O_RDONLY) {
     course = ask_to_read(choice, "read");
   } else if (flags & O_APPEND) {
     /* A log is no restart file. But it must not grow beside a publication, or beside a descriptor of the staged file.
      */
     course = ask_to_read(choice, "settle");
-    if (course == COURSE_READ) course = ask_to_write(choice, flags & ~O_TRUNC, true);
+    if (course == COURSE_READ) course = ask_to_write(choice, flags, true);
   } else {
     course = ask_to_write(choice, flags, now || is_shared_open(&choice->file) || serves_rank || !is_owner());
   }
@@ -131,6 +134,26 @@ static int open_matching(int dirfd, const char *path, int flags, mode_t mode) {
   return open_named(dirfd, path, flags, mode, NULL);
 }
 
+/* A name such as /dev/fd/3 or /dev/stdout: the program may open a file that it has open. */
+static bool may_reopen(const char *path) {
+  return path && table_end() && (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6));
+}
+
+bool before_reopen(const char *path, int flags) {
+  if (!may_reopen(path) || (flags & O_ACCMODE) == O_RDONLY) return false;
+  base_change_all(false);
+  return true;
+}
+
+/* CALL opens PATH past the helper. */
+#define PASSED(path, flags, call)                                                                                      \
+  ({                                                                                                                   \
+    bool reopens_ = before_reopen(path, flags);                                                                        \
+    int fd_ = (call);                                                                                                  \
+    if (reopens_ && fd_ >= 0) enter_reopened(fd_);                                                                     \
+    fd_;                                                                                                               \
+  })
+
 #define MODE(flags)                                                                                                    \
   mode_t mode = 0;                                                                                                     \
   if (((flags) & O_CREAT) || ((flags) & O_TMPFILE) == O_TMPFILE) {                                                     \
@@ -143,53 +166,53 @@ static int open_matching(int dirfd, const char *path, int flags, mode_t mode) {
 EXPORT int open(const char *path, int flags, ...) {
   MODE(flags)
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, flags, mode) : PASS;
-  return fd == PASS ? NEXT(open)(path, flags, mode) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(open)(path, flags, mode)) : fd;
 }
 
 EXPORT int open64(const char *path, int flags, ...) {
   MODE(flags)
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, flags, mode) : PASS;
-  return fd == PASS ? NEXT(open64)(path, flags, mode) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(open64)(path, flags, mode)) : fd;
 }
 
 EXPORT int openat(int dirfd, const char *path, int flags, ...) {
   MODE(flags)
   int fd = may_match(path) ? open_matching(dirfd, path, flags, mode) : PASS;
-  return fd == PASS ? NEXT(openat)(dirfd, path, flags, mode) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(openat)(dirfd, path, flags, mode)) : fd;
 }
 
 EXPORT int openat64(int dirfd, const char *path, int flags, ...) {
   MODE(flags)
   int fd = may_match(path) ? open_matching(dirfd, path, flags, mode) : PASS;
-  return fd == PASS ? NEXT(openat64)(dirfd, path, flags, mode) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(openat64)(dirfd, path, flags, mode)) : fd;
 }
 
 EXPORT int creat(const char *path, mode_t mode) {
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode) : PASS;
-  return fd == PASS ? NEXT(creat)(path, mode) : fd;
+  return fd == PASS ? PASSED(path, O_WRONLY, NEXT(creat)(path, mode)) : fd;
 }
 
 EXPORT int creat64(const char *path, mode_t mode) {
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode) : PASS;
-  return fd == PASS ? NEXT(creat64)(path, mode) : fd;
+  return fd == PASS ? PASSED(path, O_WRONLY, NEXT(creat64)(path, mode)) : fd;
 }
 
 EXPORT int __open_2(const char *path, int flags) {
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, flags, 0) : PASS;
-  return fd == PASS ? NEXT(__open_2)(path, flags) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(__open_2)(path, flags)) : fd;
 }
 
 EXPORT int __open64_2(const char *path, int flags) {
   int fd = may_match(path) ? open_matching(AT_FDCWD, path, flags, 0) : PASS;
-  return fd == PASS ? NEXT(__open64_2)(path, flags) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(__open64_2)(path, flags)) : fd;
 }
 
 EXPORT int __openat_2(int dirfd, const char *path, int flags) {
   int fd = may_match(path) ? open_matching(dirfd, path, flags, 0) : PASS;
-  return fd == PASS ? NEXT(__openat_2)(dirfd, path, flags) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(__openat_2)(dirfd, path, flags)) : fd;
 }
 
 EXPORT int __openat64_2(int dirfd, const char *path, int flags) {
   int fd = may_match(path) ? open_matching(dirfd, path, flags, 0) : PASS;
-  return fd == PASS ? NEXT(__openat64_2)(dirfd, path, flags) : fd;
+  return fd == PASS ? PASSED(path, flags, NEXT(__openat64_2)(dirfd, path, flags)) : fd;
 }

@@ -199,6 +199,7 @@ int base_access(int fd);
 bool base_change(int fd);
 bool base_lock(int fd);
 void base_change_all(bool inherited_only);
+void base_change_named(const struct file *file);
 void base_forked(void);
 /* True if FD was a base descriptor and could not be changed; errno says why. */
 static inline bool is_stuck(int fd) { return kind_of(fd) == KIND_BASE && !base_change(fd); }
@@ -212,6 +213,11 @@ extern bool has_mapped;
 /* In the child: tells the helper of its mappings. */
 void mappings_inherited(void);
 
+/* ---- processes.c ---- */
+
+/* FD was opened by the name of another descriptor. */
+void enter_reopened(int fd);
+
 /* ---- opening.c ---- */
 
 enum { PASS = -2 };
@@ -222,6 +228,8 @@ struct choice {
 };
 /* Decides what an open of PATH with FLAGS opens. With NOW the result is never COURSE_BASE. */
 enum course choose(struct choice *choice, int dirfd, const char *path, int flags, bool now);
+/* Before PATH is opened past the helper. True if that may open another descriptor of a file: call enter_reopened. */
+bool before_reopen(const char *path, int flags);
 /* Enters a new descriptor of a staged file. On failure closes nothing, tells the helper, and sets errno. */
 bool choice_enter(const struct choice *choice, int fd, int flags, mode_t mode);
 /* openat. NAME gets the absolute name of a file that is not opened under its name. PASS: the kernel shall see the

@@ -26,14 +26,28 @@ static bool is_staged_path(const char *path, uint64_t *id) {
   return length >= tail && !strncmp(slash - tail, writing, tail);
 }
 
-static void enter_inherited(int folder, const char *name) {
+/* Enters FD, which LINK in the folder of all descriptors shows, if it is a staged file. */
+static bool enter(int fd, int folder, const char *link) {
   char path[PATH_MAX];
   uint64_t id;
-  int fd = atoi(name);
-  if (*name == '.' || raw_readlink(folder, name, path, sizeof path) <= 0 || !is_staged_path(path, &id)) return;
+  if (raw_readlink(folder, link, path, sizeof path) <= 0 || !is_staged_path(path, &id)) return false;
   int flags = raw_fcntl(fd, F_GETFL, 0);
-  if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_RDONLY) return;
-  if (fd < DESCRIPTORS && kind_of(fd) == KIND_NONE) table_set(fd, KIND_STAGED, id);
+  if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_RDONLY) return false;
+  if (fd >= DESCRIPTORS || kind_of(fd) != KIND_NONE) return false;
+  table_set(fd, KIND_STAGED, id);
+  return true;
+}
+
+static void enter_inherited(int folder, const char *name) {
+  if (*name != '.') enter(atoi(name), folder, name);
+}
+
+SLOW void enter_reopened(int fd) {
+  char link[40] = "/proc/self/fd/";
+  int saved = errno;
+  text_number(link + strlen(link), (uint64_t)fd);
+  if (is_owner() && enter(fd, AT_FDCWD, link)) tell_hold(table_get(fd).id);
+  errno = saved;
 }
 
 static void enter_all_inherited(void) {
@@ -99,6 +113,24 @@ EXPORT void _exit(int status) {
   leave(status);
   NEXT(_exit)(status);
   for (;;) syscall(SYS_exit_group, status);
+}
+
+/* These of the C library end a process past us. */
+EXPORT void quick_exit(int status) {
+  leave(status);
+  NEXT(quick_exit)(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+EXPORT int daemon(int stay, int keep) {
+  if (!is_on()) return NEXT(daemon)(stay, keep);
+  pid_t child = fork();
+  if (child > 0) _exit(0);
+  if (child < 0 || setsid() < 0 || (!stay && chdir("/"))) return -1;
+  int null = keep ? -1 : open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
+  if (null > 2) close(null);
+  return keep || null >= 0 ? 0 : -1;
 }
 
 EXPORT void _Exit(int status) {

@@ -157,6 +157,14 @@ EXPORT int execveat(int dirfd, const char *path, char *const words[], char *cons
   return NEXT(execveat)(dirfd, path, words, COMPLETE(variables), flags);
 }
 
+/* The C library opens the file in the child, past us. */
+EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd, const char *path, int flags,
+                                            mode_t mode) {
+  if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) && may_match(path))
+    say(path, " is not protected: posix_spawn opens it. Open it in the program, and give the child its descriptor", "");
+  return NEXT(posix_spawn_file_actions_addopen)(actions, fd, path, flags, mode);
+}
+
 EXPORT int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
                        const posix_spawnattr_t *attributes, char *const words[], char *const variables[]) {
   before(AT_FDCWD, path);

@@ -80,16 +80,26 @@ static SLOW FILE *open_matching(const char *path, const char *mode, FILE *old, b
   return stream;
 }
 
+/* CALL opens PATH past the helper. */
+#define PASSED(path, mode, call)                                                                                       \
+  ({                                                                                                                   \
+    bool reopens_ = before_reopen(path, flags_of(mode));                                                               \
+    FILE *stream_ = (call);                                                                                            \
+    if (reopens_ && stream_) enter_reopened(fileno(stream_));                                                          \
+    if (reopens_ && stream_) table_set_stream(fileno(stream_), stream_);                                               \
+    stream_;                                                                                                           \
+  })
+
 EXPORT FILE *fopen(const char *path, const char *mode) {
   bool pass = false;
   FILE *stream = may_match(path) ? open_matching(path, mode, NULL, &pass) : (pass = true, NULL);
-  return pass ? NEXT(fopen)(path, mode) : stream;
+  return pass ? PASSED(path, mode, NEXT(fopen)(path, mode)) : stream;
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode) {
   bool pass = false;
   FILE *stream = may_match(path) ? open_matching(path, mode, NULL, &pass) : (pass = true, NULL);
-  return pass ? NEXT(fopen64)(path, mode) : stream;
+  return pass ? PASSED(path, mode, NEXT(fopen64)(path, mode)) : stream;
 }
 
 /* The C library closes the old file of the stream, and puts the new one under the same number. */

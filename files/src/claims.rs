@@ -143,13 +143,21 @@ pub fn set_progress(named: &Named, job: &str, id: Id, state: Progress) {
     }
 }
 
+/// Gives the claim back to an older file of this node, which is on its way to the name, if it is that of `id`.
+pub fn give_back(named: &Named, job: &str, id: Id, older: Id) {
+    if let Some(claim) = find(named, job).filter(|claim| claim.id == id) {
+        let _ = replace(named, job, &Claim { id: older, state: Progress::Whole, ..claim });
+    }
+}
+
 /// Removes the claim, if it is that of `id`.
 pub fn release(named: &Named, job: &str, id: Id) {
+    let folder = folder(named);
     if find(named, job).is_some_and(|claim| claim.id == id) {
-        let folder = folder(named);
         let _ = fs::remove_file(folder.join(job));
-        let _ = fs::remove_dir(folder);
     }
+    // A helper may have been killed between these two.
+    let _ = fs::remove_dir(folder);
 }
 
 #[cfg(test)]
@@ -172,9 +180,19 @@ mod tests {
         set_progress(&named, "a", one.id, Progress::Torn);
         assert_eq!(find(&named, "a").unwrap().state, Progress::Torn);
         assert!(make(&named, "b", &two).unwrap());
+        give_back(&named, "b", one.id, two.id);
+        assert_eq!(find(&named, "b"), Some(two.clone()));
+        let newer = Id::after(Some(two.id), 1);
+        replace(&named, "b", &Claim { id: newer, ..two.clone() }).unwrap();
+        give_back(&named, "b", newer, two.id);
+        assert_eq!(find(&named, "b"), Some(Claim { state: Progress::Whole, ..two.clone() }));
         assert_eq!(find(&named, "a"), None);
         release(&named, "b", Id::after(Some(two.id), 1));
         assert!(find(&named, "b").is_some());
+        release(&named, "b", two.id);
+        assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
+        // A helper was killed after it had removed the claim.
+        fs::create_dir(super::folder(&named)).unwrap();
         release(&named, "b", two.id);
         assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
     }

@@ -72,6 +72,10 @@ impl Key {
         Kind(Key { name: OsString::from_vec(name), ..*self })
     }
 
+    pub fn on_same_device(&self, other: &Key) -> bool {
+        self.device == other.device
+    }
+
     pub fn in_same_folder(&self, other: &Key) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -80,6 +84,10 @@ impl Key {
 /// Files of one folder whose names differ by digits alone, such as those of several steps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind(Key);
+
+/// Tells a file from another one under its name, and from itself after a change. Times are compared with themselves alone: the
+/// clocks of a target and of this node differ, and a program may set a time to come.
+pub type Identity = [i64; 3];
 
 /// A file that a program names.
 #[derive(Debug, Clone)]
@@ -115,6 +123,12 @@ impl Named {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::NotFound, "the folder of that path is another one")),
         }
+    }
+
+    /// The file under the name, and the time of its last change: inode, seconds, nanoseconds. `None`: there is none.
+    pub fn identity(&self) -> Option<Identity> {
+        let found = fs::symlink_metadata(self.path()).ok()?;
+        Some([found.ino() as i64, found.mtime(), found.mtime_nsec()])
     }
 
     pub fn name(&self) -> &OsStr {

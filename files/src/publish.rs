@@ -7,7 +7,7 @@
 use crate::{
     claims,
     copy::{self, carry},
-    file::Named,
+    file::{Identity, Named},
     kept::{
         beside, current, data_path, generations, identity, is_changed, manifest_path, note_name, prune, sync_folder,
     },
@@ -35,6 +35,8 @@ pub struct Parcel {
     pub staged: PathBuf,
     pub is_through: bool,
     pub keep: u32,
+    /// The file that was under the name when this one was closed.
+    pub replaces: Option<Identity>,
     /// The job and the node that must have the claim of the name.
     pub claim: Option<(String, String)>,
 }
@@ -157,10 +159,8 @@ pub fn is_outdated(parcel: &Parcel) -> bool {
     {
         return true;
     }
-    let Ok(target) = fs::symlink_metadata(parcel.named.path()) else { return false };
-    let Ok(staged) = fs::metadata(&parcel.staged) else { return false };
-    // A program may set the first kind of time as it likes, but not the second.
-    if (target.mtime(), target.mtime_nsec()) <= (staged.ctime(), staged.ctime_nsec()) {
+    let found = parcel.named.identity();
+    if found.is_none() || found == parcel.replaces {
         return false;
     }
     // A file of Mainstay's was published in order.
@@ -185,7 +185,8 @@ mod tests {
         let staged = memory.path().join("staged");
         fs::write(&staged, bytes).unwrap();
         let named = Named::in_folder(folder, OsStr::new(name)).unwrap();
-        let parcel = Parcel { id: Id::after(None, 1), named, staged, is_through: false, keep, claim: None };
+        let parcel =
+            Parcel { id: Id::after(None, 1), named, staged, is_through: false, keep, replaces: None, claim: None };
         bring(&parcel).unwrap();
         assert!(!is_named(&parcel));
         super::name(&parcel.named, parcel.id, keep).unwrap();

@@ -32,6 +32,8 @@ use std::{
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the last `mainstay files` of a node waits for the members of other nodes.
 const OTHER_NODES_LIMIT: Duration = Duration::from_secs(60);
+/// In the name of a mark.
+const MEMBER: &str = "member-";
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 
 /// One round of a set.
@@ -89,11 +91,7 @@ pub fn bring(parcel: &Parcel, set: &Set) -> io::Result<()> {
     beside(&set.folder, "sets")?;
     fs::create_dir_all(&set.path)?;
     let form = short(name);
-    let [mark, new] = ["member-", "new-"].map(|before| {
-        let mut file = OsString::from(before);
-        file.push(&form);
-        set.path.join(file)
-    });
+    let [mark, new] = [MEMBER, "new-"].map(|before| set.part(before, name));
     let mut text = OsString::from(parcel.id.to_string());
     if is_short(&form) {
         text.push(" ");
@@ -124,7 +122,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn members(path: &Path) -> io::Result<Vec<(String, Id)>> {
     let mut members = Vec::new();
     for file in names(path)? {
-        if let Some(name) = file.strip_prefix("member-")
+        if let Some(name) = file.strip_prefix(MEMBER)
             && let Ok(text) = fs::read_to_string(path.join(&file))
         {
             // The form of a long name is not the name.
@@ -193,6 +191,11 @@ pub fn complete_own(record: &Record) -> Option<(Set, Vec<Id>)> {
     Some((set, ids))
 }
 
+/// Whether a newer round of the file's set is complete.
+pub fn is_outdated(record: &Record, complete: &[Set]) -> bool {
+    set_of(record).is_some_and(|set| complete.iter().any(|newer| set.is_older(newer)))
+}
+
 impl Set {
     fn round(&self) -> u32 {
         self.parts().map_or(0, |(round, ..)| round)
@@ -206,6 +209,17 @@ impl Set {
     fn is_of_the_same_files(&self, other: &Set) -> bool {
         let files = |set: &Set| set.parts().map(|(_, job, stem)| (job.to_owned(), stem.to_owned()));
         self.folder == other.folder && files(self) == files(other)
+    }
+
+    /// A file of a member in the folder of the set.
+    fn part(&self, before: &str, name: &OsStr) -> PathBuf {
+        let mut file = OsString::from(before);
+        file.push(short(name));
+        self.path.join(file)
+    }
+
+    fn is_older(&self, other: &Set) -> bool {
+        self.is_of_the_same_files(other) && self.round() < other.round()
     }
 
     pub fn remove(&self) {
@@ -347,6 +361,17 @@ impl Sets {
         }
     }
 
+    /// A member gets another name, and is one of this set no more.
+    pub fn leave(&mut self, id: Id, record: &Record) {
+        let Some(set) = set_of(record) else { return };
+        if let Some(waiting) = self.waiting.get_mut(&set) {
+            waiting.members.retain(|(one, ..)| *one != id);
+            self.waiting.retain(|_, waiting| !waiting.members.is_empty());
+        }
+        let _ = fs::remove_file(set.part(MEMBER, record.named.name()));
+        let _ = fs::remove_dir(&set.path);
+    }
+
     /// Takes out the sets that are whole, and those that never will be.
     pub fn settled(&mut self) -> Settled {
         let mut settled = Settled::default();
@@ -361,9 +386,8 @@ impl Sets {
                 continue;
             }
             // Two threads would give the names in any order.
-            let is_older = |other: &Set| other.is_of_the_same_files(&set) && other.round() < set.round();
             let first = self.waiting.get(&set).and_then(|waiting| waiting.members.first()).map(|(id, ..)| *id);
-            let Some(id) = first.filter(|_| !self.naming.iter().any(is_older)) else { continue };
+            let Some(id) = first.filter(|_| !self.naming.iter().any(|one| one.is_older(&set))) else { continue };
             if is_committed(&set, id).unwrap_or(false)
                 && let Some(waiting) = self.waiting.remove(&set)
             {
@@ -372,6 +396,17 @@ impl Sets {
             }
         }
         settled
+    }
+
+    /// The members of older rounds than `set`, which are forgotten here: they would hide the files of the newer one.
+    pub fn take_outdated(&mut self, set: &Set) -> Vec<Id> {
+        let older = self.waiting.extract_if(|one, _| one.is_older(set));
+        older
+            .flat_map(|(set, waiting)| {
+                set.remove();
+                waiting.members.into_iter().map(|(id, ..)| id)
+            })
+            .collect()
     }
 
     /// The members of this node have their names.
@@ -505,7 +540,7 @@ mod tests {
         let staged = memory.path().join("staged");
         fs::write(&staged, "new").unwrap();
         let id = Id::after(None, 1);
-        let parcel = Parcel { id, named, staged, is_through: false, keep: 2, claim: None };
+        let parcel = Parcel { id, named, staged, is_through: false, keep: 2, replaces: None, claim: None };
         bring(&parcel, &set).unwrap();
         fs::remove_file(&parcel.staged).unwrap();
         bring(&parcel, &set).unwrap();

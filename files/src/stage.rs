@@ -3,12 +3,16 @@
 //! ```text
 //! STAGE/socket          requests of programs        STAGE/files/ID      the bytes
 //! STAGE/lock            held by the helper          STAGE/records/ID    the file that they are for
-//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole
-//!                                                   STAGE/failed/ID     the reason that it could not be saved
+//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole, and the file that it replaces
+//! STAGE/torn/ID         a mark: never whole         STAGE/failed/ID     the reason that it could not be saved
+//! STAGE/holders/ID      the processes that have it open, if there are several
 //! ```
 //! Invariants: only this user can enter the folder. A record is written before its file gets bytes. IDs grow with time.
 
-use crate::{file::Named, options::Options};
+use crate::{
+    file::{Identity, Named},
+    options::Options,
+};
 use rustix::{
     fs::{FlockOperation, flock},
     process::getuid,
@@ -17,7 +21,7 @@ use rustix::{
 use std::{
     env,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -35,7 +39,7 @@ pub const CATCH_VARIABLE: &str = "MAINSTAY_FILES_CATCH";
 /// In the environment of each program of `mainstay files`: its job.
 pub const JOB_VARIABLE: &str = "MAINSTAY_FILES_JOB";
 
-const FOLDERS: [&str; 5] = ["records", "files", "whole", "failed", "prepared"];
+const FOLDERS: [&str; 7] = ["records", "files", "whole", "torn", "failed", "holders", "prepared"];
 const MAKE_TRIES: usize = 100;
 /// A reason is one line.
 const REASON_BYTES_MAX: u64 = 4096;
@@ -126,6 +130,11 @@ impl Stage {
         Ok(stage)
     }
 
+    /// The folder of the usual stage of this user.
+    pub fn usual() -> PathBuf {
+        usual()
+    }
+
     /// The usual stage of this user, if there is one.
     pub fn find() -> Option<Stage> {
         Stage::open(&usual()).ok()
@@ -165,6 +174,14 @@ impl Stage {
         self.path.join("whole").join(id.to_string())
     }
 
+    fn torn_path(&self, id: Id) -> PathBuf {
+        self.path.join("torn").join(id.to_string())
+    }
+
+    fn holders_path(&self, id: Id) -> PathBuf {
+        self.path.join("holders").join(id.to_string())
+    }
+
     fn failed_path(&self, id: Id) -> PathBuf {
         self.path.join("failed").join(id.to_string())
     }
@@ -196,8 +213,9 @@ impl Stage {
         ];
         let text = fields.concat().join(&0);
         let new = self.record_path(id).with_extension("new");
-        fs::write(&new, text)?;
-        fs::rename(new, self.record_path(id))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, self.record_path(id))).inspect_err(|_| {
+            let _ = fs::remove_file(&new);
+        })
     }
 
     pub fn read_record(&self, id: Id) -> io::Result<Record> {
@@ -222,12 +240,45 @@ impl Stage {
         })
     }
 
-    pub fn mark_whole(&self, id: Id) -> io::Result<()> {
-        File::create(self.whole_path(id)).map(drop)
+    /// `replaces`: the file under the name at this moment.
+    pub fn mark_whole(&self, id: Id, replaces: Option<Identity>) -> io::Result<()> {
+        let text = replaces.map_or(String::new(), |one| one.map(|number| number.to_string()).join(" "));
+        let mut mark = File::create(self.whole_path(id))?;
+        // A full memory has room for the mark alone.
+        let _ = mark.write_all(text.as_bytes());
+        Ok(())
+    }
+
+    /// The file that was under the name when the staged one was closed.
+    pub fn replaced(&self, id: Id) -> Option<Identity> {
+        let text = fs::read_to_string(self.whole_path(id)).ok()?;
+        let numbers: Vec<i64> = text.split(' ').filter_map(|number| number.parse().ok()).collect();
+        numbers.try_into().ok()
     }
 
     pub fn is_whole(&self, id: Id) -> bool {
         self.whole_path(id).exists()
+    }
+
+    /// A process that held the file was killed, and others hold it still. The next helper must know.
+    pub fn mark_torn(&self, id: Id) {
+        let _ = File::create(self.torn_path(id));
+    }
+
+    pub fn is_torn(&self, id: Id) -> bool {
+        self.torn_path(id).exists()
+    }
+
+    /// Notes the processes that hold the file: the next helper must know if one of them was killed.
+    pub fn note_holders(&self, id: Id, processes: &[i32]) {
+        let path = self.holders_path(id);
+        let text: Vec<String> = processes.iter().map(i32::to_string).collect();
+        let _ = if text.is_empty() { fs::remove_file(path) } else { fs::write(path, text.join(" ")) };
+    }
+
+    pub fn noted_holders(&self, id: Id) -> Vec<i32> {
+        let text = fs::read_to_string(self.holders_path(id)).unwrap_or_default();
+        text.split(' ').filter_map(|process| process.parse().ok()).collect()
     }
 
     /// Notes for people that a whole file could not be saved.
@@ -244,7 +295,8 @@ impl Stage {
 
     /// Removes all traces of `id`. The record goes first: without it the file counts for nothing.
     pub fn remove(&self, id: Id) {
-        for path in [self.record_path(id), self.whole_path(id), self.failed_path(id), self.file(id)] {
+        let marks = [self.whole_path(id), self.torn_path(id), self.holders_path(id), self.failed_path(id)];
+        for path in [self.record_path(id)].iter().chain(&marks).chain([&self.file(id)]) {
             let _ = fs::remove_file(path);
         }
     }
@@ -266,10 +318,10 @@ impl Stage {
         }
     }
 
-    /// Removes memory that was set aside, and files without a record.
+    /// Removes memory that was set aside, files without a record, and records that a killed helper has not written to their end.
     pub fn clear_remains(&self) -> io::Result<()> {
         let ids = self.ids()?;
-        for folder in ["prepared", "files", "whole", "failed"] {
+        for folder in FOLDERS {
             for name in names(&self.path.join(folder))? {
                 let is_known = folder != "prepared" && Id::from_text(&name).is_some_and(|id| ids.contains(&id));
                 if !is_known {

@@ -59,8 +59,7 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     }
     let library = if by_kernel { None } else { Some(library()?) };
     let stage = Stage::make(wanted.stage.as_deref());
-    let usual = Path::new("/dev/shm");
-    let stage = stage.map_err(|e| of_stage(wanted.stage.as_deref().unwrap_or(usual), &e))?;
+    let stage = stage.map_err(|e| of_stage(&wanted.stage.clone().unwrap_or_else(Stage::usual), &e))?;
     let path = stage.path().to_owned();
     let own = env::current_exe().map_err(|e| of_stage(&path, &e))?;
     // Files that a killed job left are complete before the program looks.

@@ -26,12 +26,15 @@ pub struct Asker<'a> {
     stage: &'a Stage,
     /// The staged files that each process was given, for a helper that takes over.
     holders: RefCell<HashMap<i32, BTreeSet<Id>>>,
+    /// The helper that knows them.
+    helper: Cell<Option<u64>>,
 }
 
 impl<'a> Asker<'a> {
     pub fn new(member: &'a Member, stage: &'a Stage, options: String, say: fn(&str)) -> Asker<'a> {
         let holders = RefCell::default();
-        Asker { member, options: options.into_bytes(), say, is_gone: Cell::new(false), stage, holders }
+        let (is_gone, helper) = (Cell::new(false), Cell::new(None));
+        Asker { member, options: options.into_bytes(), say, is_gone, stage, holders, helper }
     }
 
     pub fn write(&self, found: &Found, how: &str) -> Answer {
@@ -110,17 +113,22 @@ impl<'a> Asker<'a> {
         !self.holders.borrow().is_empty()
     }
 
-    /// Words that only a member may say. A helper that has taken over does not know this one.
+    /// Words that only a member may say.
     fn tell(&self, verb: &str, words: &[&str]) {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        if let Answer::Error(libc::EPERM, _) = self.ask(verb, &[], &words) {
-            self.ask("member", &[], &[self.member.job().as_bytes()]);
-            for (process, ids) in self.holders.borrow().iter() {
-                let process = process.to_string();
-                ids.iter()
-                    .for_each(|id| drop(self.ask("given", &[], &[id.to_string().as_bytes(), process.as_bytes()])));
-            }
-            self.ask(verb, &[], &words);
+        self.ask(verb, &[], &words);
+    }
+
+    /// A helper that has taken over must know this member and its files before it answers: a process may have closed a file
+    /// in order while there was no helper.
+    fn meet(&self, helper: u64) {
+        if self.helper.replace(Some(helper)) == Some(helper) {
+            return;
+        }
+        self.ask("member", &[], &[self.member.job().as_bytes()]);
+        for (process, ids) in self.holders.borrow().iter() {
+            let process = process.to_string();
+            ids.iter().for_each(|id| drop(self.ask("given", &[], &[id.to_string().as_bytes(), process.as_bytes()])));
         }
     }
 
@@ -128,7 +136,7 @@ impl<'a> Asker<'a> {
         let named = files.iter().flat_map(|found| found.named.fields());
         let all = std::iter::once(verb.as_bytes().to_vec()).chain(named).chain(words.iter().map(|word| word.to_vec()));
         let message: Vec<u8> = all.flat_map(|field| field.into_iter().chain([0])).collect();
-        let answer = self.member.ask(&message).map(|bytes| decode(&bytes));
+        let answer = self.member.ask_after(&message, |helper| self.meet(helper)).map(|bytes| decode(&bytes));
         let Ok(Some(answer)) = answer else {
             if !self.is_gone.replace(true) {
                 (self.say)("the helper for files does not answer; files are not protected");

@@ -41,12 +41,15 @@ impl Supervisor<'_> {
             let Some(found) = self.find_wanted(caller, spot, follows) else { return Reply::Pass };
             let answer = if has(libc::O_PATH) {
                 self.asker.about("look", &found)
+            } else if has(libc::O_TRUNC) {
+                // A new file, though the program may only read it, or append to it.
+                self.asker.write(&found, &how(flags))
             } else if flags & libc::O_ACCMODE == libc::O_RDONLY {
                 self.asker.read(&found)
             } else if has(libc::O_APPEND) {
                 // A log is no restart file, unless the program writes it as one at the same time.
                 match self.asker.settle_to_append(&found) {
-                    Answer::At(_) => self.asker.write(&found, &how(flags & !libc::O_TRUNC)),
+                    Answer::At(_) => self.asker.write(&found, &how(flags)),
                     other => other,
                 }
             } else {

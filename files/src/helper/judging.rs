@@ -1,9 +1,9 @@
 //! Decides if an open file is whole, or torn, once no process can write it any more.
 
 use super::{
-    records::holders::Pid,
-    records::kernel::is_any_caught,
-    state::{Helper, State},
+    records::holders::{Origin, Pid},
+    records::kernel::{is_any_caught, writers_of},
+    state::{Helper, Staged, State},
 };
 use crate::{
     lease::has_writer,
@@ -29,6 +29,9 @@ impl Helper {
         if is_closed != Some(false) || (staged.record.options.is_silent && silent.len() > 1) {
             silent.into_iter().for_each(|process| self.release_silent(process, id, is_closed == Some(true)));
         }
+        if is_closed == Some(false) {
+            self.search_holders(id);
+        }
         let Some(staged) = self.staged.get_mut(&id).filter(|staged| staged.holders.is_empty()) else { return };
         // Writers of other nodes are the first rank's affair.
         if is_closed == Some(false) && staged.record.share != Share::Joined {
@@ -45,6 +48,28 @@ impl Helper {
             Share::Led if !staged.is_closed_by_all => self.tear(id),
             _ if staged.is_torn => self.tear(id),
             _ => self.complete(id),
+        }
+    }
+
+    /// Finds the processes that can write a file which nobody holds: one got a descriptor through a socket, or made one past
+    /// the library. From now on each is a silent holder. Before, a kill of one gave half a file its name.
+    fn search_holders(&mut self, id: Id) {
+        const PAUSES: u32 = 10;
+        let began = Instant::now();
+        let is_due = |staged: &&mut Staged| {
+            let is_time = staged.searched_after.is_none_or(|at| at <= began);
+            staged.holders.is_empty() && staged.record.share == Share::Whole && is_time
+        };
+        let Some(staged) = self.staged.get_mut(&id).filter(is_due) else { return };
+        let found = writers_of(self.stage.path(), id);
+        staged.searched_after = Some(began + began.elapsed() * PAUSES);
+        found.iter().for_each(|process| staged.holders.hold_silently(*process, Origin::Forked));
+        if !found.is_empty() {
+            staged.judged_after = None;
+            staged.count_as_changed();
+        }
+        for process in found {
+            self.watch(process);
         }
     }
 }

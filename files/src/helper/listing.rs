@@ -2,7 +2,7 @@
 
 use super::{
     records::request::Answer,
-    state::{Helper, State},
+    state::{Helper, Staged, State},
 };
 use crate::{
     file::{BESIDE, Key, Named, check_beside},
@@ -40,10 +40,11 @@ impl Helper {
     }
 
     /// Removes Mainstay's own folder in `folder`, unless a process of any node still needs it.
-    fn clear(&self, folder: &Path) -> io::Result<()> {
+    pub(super) fn clear(&self, folder: &Path) -> io::Result<()> {
         check_beside(folder)?;
         let own = folder.join(BESIDE);
-        if names_in(folder)?.iter().any(|name| name != BESIDE) {
+        let is_used = |staged: &Staged| staged.state != State::Torn && staged.record.named.folder == folder;
+        if self.staged.values().any(is_used) || names_in(folder)?.iter().any(|name| name != BESIDE) {
             return Err(io::Error::from_raw_os_error(libc::ENOTEMPTY));
         }
         for part in names_in(&own)? {

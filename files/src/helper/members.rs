@@ -10,7 +10,7 @@ use super::{
         holders::Pid,
         kernel::{is_dying, program_of},
     },
-    state::{Helper, Staged, State},
+    state::{Helper, Staged, State, torn_text},
 };
 use crate::{
     file::Named,
@@ -25,7 +25,9 @@ impl Helper {
     pub(super) fn join(&mut self, process: Pid, job: &str) {
         let processes = &self.processes;
         self.members.retain(|pid, _| processes.get(pid).is_some_and(|known| known.is_member));
-        if !self.has_members(job) {
+        // A helper that was started anew does not know the members of the one before.
+        let goes_on = self.has_members(job) || (self.knows(job) && is_any_caught_of(job));
+        if !goes_on {
             self.rounds.end(job);
             self.lines.orphan(job);
         }
@@ -53,6 +55,9 @@ impl Helper {
         self.members.remove(&process);
         let is_last = !self.has_members(job);
         self.end_jobs();
+        if has_failed || is_last {
+            self.tell_torn_of(job);
+        }
         // A member that has failed shows that by itself. The others wait for the last: the file may still be replaced.
         let (told, remarks) = {
             let (processes, members) = (&self.processes, &self.members);
@@ -61,6 +66,16 @@ impl Helper {
         };
         self.processes.remove(&process);
         Some(Answer::Finished(told, remarks))
+    }
+
+    /// Lines on files of a job that are torn, and that a process has open still: nobody would hear of them later.
+    fn tell_torn_of(&mut self, job: &str) {
+        let is_open = |staged: &Staged| matches!(staged.state, State::Filling | State::Open);
+        let files = self.staged.iter_mut().filter(|(_, staged)| staged.record.options.job == job);
+        for (id, staged) in files.filter(|(_, staged)| staged.is_torn && is_open(staged) && !staged.is_told) {
+            staged.is_told = true;
+            self.lines.add(*id, &staged.record, torn_text(&staged.record.named), true);
+        }
     }
 
     /// The files that programs of a member have open, a line for each. The program of the member has ended, but it may

@@ -39,31 +39,33 @@ impl Helper {
         if [from, to].iter().any(|one| self.is_busy(&one.key) || self.comes_from_elsewhere(one)) {
             return None;
         }
+        let flags = RenameFlags::from_bits_retain(flags);
+        let is_named = |named: &Named| fs::symlink_metadata(named.path()).is_ok();
+        let is_published = is_named(from);
+        if !is_published && self.newest(&from.key).is_none() {
+            return Some(os(Errno::NOENT));
+        }
+        let is_taken = is_named(to) || self.newest(&to.key).is_some();
+        if flags.contains(RenameFlags::NOREPLACE) && is_taken {
+            return Some(os(Errno::EXIST));
+        }
         if from.key == to.key {
             return Some(Answer::Ok);
         }
-        let flags = RenameFlags::from_bits_retain(flags);
-        let open = self.newest(&from.key);
-        let is_published = fs::symlink_metadata(from.path()).is_ok();
+        if !from.key.on_same_device(&to.key) {
+            return Some(os(Errno::XDEV));
+        }
         let is_exchange = flags.contains(RenameFlags::EXCHANGE);
         // A name that has only a file that is being written: the program takes another way.
-        let is_unpublished =
-            |named: &Named| self.newest(&named.key).is_some() && fs::symlink_metadata(named.path()).is_err();
+        let is_unpublished = |named: &Named| self.newest(&named.key).is_some() && !is_named(named);
         if is_exchange && [from, to].into_iter().any(is_unpublished) {
             return Some(os(Errno::INVAL));
-        }
-        if flags.contains(RenameFlags::NOREPLACE) && self.newest(&to.key).is_some() {
-            return Some(os(Errno::EXIST));
         }
         if is_published {
             let renamed = kept::rename((&from.folder, from.name()), (&to.folder, to.name()), flags);
             if let Err(error) = renamed {
                 return Some(failed(&error));
             }
-        } else if open.is_none() {
-            return Some(os(Errno::NOENT));
-        }
-        if is_published {
             self.lines.removed(&to.key);
         }
         let replaced = self.ids(to);
@@ -102,7 +104,14 @@ impl Helper {
         if below.iter().any(is_busy) {
             return None;
         }
-        if let Err(error) = renameat_with(CWD, &old, CWD, &new, flags) {
+        below.iter().for_each(|id| self.leave_set(*id));
+        let rename = || renameat_with(CWD, &old, CWD, &new, flags);
+        let renamed = match rename() {
+            // A folder with Mainstay's own folder alone counts as empty.
+            Err(Errno::NOTEMPTY | Errno::EXIST) if flags.is_empty() && self.clear(&new).is_ok() => rename(),
+            renamed => renamed,
+        };
+        if let Err(error) = renamed {
             return Some(os(error));
         }
         for id in below {
@@ -113,21 +122,39 @@ impl Helper {
             };
             staged.record.named.folder = moved(&staged.record.named.folder);
             staged.path = moved(&staged.path);
+            staged.record.round = self.rounds.next(&staged.record.named, &staged.record.options);
             let _ = self.stage.write_record(id, &staged.record);
         }
         Some(Answer::Ok)
     }
 
-    /// A file that is being written gets another name.
+    /// A file that waits for its set is about to get another name, and belongs to the set of that name.
+    fn leave_set(&mut self, id: Id) {
+        let Some(staged) = self.staged.get_mut(&id).filter(|staged| staged.state == State::Ready) else { return };
+        staged.state = State::Whole;
+        self.sets.leave(id, &staged.record);
+    }
+
+    /// A file that has no name yet gets another one.
     fn move_staged(&mut self, id: Id, to: &Named) {
+        self.leave_set(id);
         let Some(staged) = self.staged.get_mut(&id) else { return };
         let from = std::mem::replace(&mut staged.record.named, to.clone());
-        if staged.record.is_through && from.folder != to.folder {
-            let moved = writing_path(&to.folder, id);
-            let is_moved = kept::beside(&to.folder, "writing").and_then(|_| fs::rename(&staged.path, &moved)).is_ok();
-            if is_moved {
-                staged.path = moved;
+        staged.record.round = self.rounds.next(to, &staged.record.options);
+        if staged.state == State::Whole {
+            staged.replaces = to.identity();
+            let _ = self.stage.mark_whole(id, staged.replaces);
+        }
+        if from.folder != to.folder {
+            if staged.record.is_through {
+                let moved = writing_path(&to.folder, id);
+                let is_there = kept::beside(&to.folder, "writing").and_then(|_| fs::rename(&staged.path, &moved));
+                if is_there.is_ok() {
+                    staged.path = moved;
+                }
             }
+            // The room that a process has set aside there when it closed the file.
+            drop_writing(&from.folder, id);
         }
         let _ = self.stage.write_record(id, &staged.record);
         self.lines.renamed(&from.key, &to.key);

@@ -26,8 +26,8 @@ use rustix::{
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::PathBuf,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, chown},
+    path::{Path, PathBuf},
 };
 
 impl Helper {
@@ -204,6 +204,7 @@ impl Helper {
         } else {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map(drop)
         };
+        let _ = share_group(&named.folder, &path);
         if let Err(error) =
             made.and_then(|()| rights(named).map_or(Ok(()), |rights| fs::set_permissions(&path, rights)))
         {
@@ -339,6 +340,12 @@ impl Helper {
             Done::Prepared(key, id, bytes)
         });
     }
+}
+
+/// New files of a folder with the set-group-ID bit have its group. The node's memory knows nothing of that.
+fn share_group(folder: &Path, path: &Path) -> io::Result<()> {
+    let found = fs::metadata(folder)?;
+    if found.mode() & libc::S_ISGID == 0 { Ok(()) } else { chown(path, None, Some(found.gid())) }
 }
 
 fn lost(named: &Named) -> String {

@@ -205,7 +205,10 @@ impl Helper {
     pub fn ended(&mut self, process: Pid) {
         let Some(known) = self.processes.remove(&process) else { return };
         for (id, staged) in &mut self.staged {
-            staged.is_torn |= !staged.holders.may_end(process, known.left);
+            if !staged.holders.may_end(process, known.left) {
+                staged.is_torn = true;
+                self.stage.mark_torn(*id);
+            }
             if staged.holders.drop_process(process) {
                 staged.count_as_changed();
                 // The other nodes must know at once: they may still write.
@@ -214,6 +217,7 @@ impl Helper {
                 }
             }
         }
+        self.note_holders();
         self.go_on();
     }
 

@@ -202,6 +202,7 @@ impl Helper {
         match end {
             End::Failed => {
                 staged.is_torn = true;
+                self.stage.mark_torn(id);
                 set_progress(id, &staged.record, Progress::Torn);
             }
             End::Whole if is_led => {

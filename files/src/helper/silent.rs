@@ -57,6 +57,7 @@ impl Helper {
         }
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.is_torn = true;
+            self.stage.mark_torn(id);
             staged.holders.drop_process(asker);
         }
         Answer::Ok

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     claims::{self, Progress},
-    file::{Key, Named},
+    file::{Identity, Key, Named},
     kept::{self, Judged},
     publish::{self, Parcel},
     report,
@@ -72,12 +72,20 @@ pub struct Staged {
     pub(super) state: State,
     /// A process that held it was killed.
     pub(super) is_torn: bool,
+    /// A line has said so.
+    pub(super) is_told: bool,
+    /// The holders that the stage has a note of.
+    pub(super) noted: Vec<Pid>,
     /// All ranks of all nodes have closed it.
     pub(super) is_closed_by_all: bool,
+    /// The file that was under the name when this one was closed.
+    pub(super) replaces: Option<Identity>,
     /// Found at the start, without a holder.
     pub(super) judged_after: Option<Instant>,
     /// The older generation was copied into it, and it looked so then.
     pub(super) filled: Option<Fingerprint>,
+    /// Not before: a search for processes that nobody has told of. It costs a look at each process.
+    pub(super) searched_after: Option<Instant>,
 }
 
 impl Staged {
@@ -88,9 +96,13 @@ impl Staged {
             holders: Holders::default(),
             state: State::Open,
             is_torn: false,
+            is_told: false,
+            noted: Vec::new(),
             is_closed_by_all: false,
+            replaces: None,
             judged_after: None,
             filled: None,
+            searched_after: None,
         }
     }
 }
@@ -149,6 +161,7 @@ impl Helper {
         let left = helper.stage.ids()?;
         let held = if left.is_empty() { HashMap::new() } else { kernel::found(helper.stage.path()) };
         let judge_after = Instant::now() + JUDGE_AFTER;
+        let mut complete = Vec::new();
         for id in left {
             if let Ok(record) = helper.stage.read_record(id)
                 && let Some((set, ids)) = sets::complete_own(&record)
@@ -156,11 +169,16 @@ impl Helper {
                 tell_run(&record);
                 ids.into_iter().for_each(|id| helper.stage.remove(id));
                 set.remove();
+                complete.push(set);
             }
         }
         for id in helper.stage.ids()? {
             helper.last = helper.last.max(Some(id));
             match helper.stage.read_record(id) {
+                Ok(record) if sets::is_outdated(&record, &complete) => {
+                    drop_writing(&record.named.folder, id);
+                    helper.stage.remove(id);
+                }
                 Ok(record) => helper.find_again(id, record, held.get(&id).cloned().unwrap_or_default(), judge_after),
                 Err(_) => helper.stage.remove(id),
             }
@@ -185,6 +203,10 @@ impl Helper {
             holders.silence();
         }
         let mut staged = Staged::new(record, path);
+        staged.noted = self.stage.noted_holders(id);
+        let was_killed = |process: &Pid| !holders.has(*process) && is_dying(*process);
+        staged.is_torn = self.stage.is_torn(id) || staged.noted.iter().any(was_killed);
+        staged.replaces = self.stage.replaced(id);
         if self.stage.is_whole(id) {
             (staged.state, staged.is_closed_by_all) = (State::Whole, true);
         } else if holders.is_empty() {
@@ -201,6 +223,27 @@ impl Helper {
 
     /// Answers a request. `None`: it must wait for the next event.
     pub fn answer(&mut self, request: &mut Request) -> Option<Answer> {
+        let answer = self.answer_now(request);
+        self.note_holders();
+        answer
+    }
+
+    /// Notes the holders of each file that several processes hold. A file that only one holds is torn without it.
+    pub(super) fn note_holders(&mut self) {
+        for (id, staged) in &mut self.staged {
+            let is_shared = staged.holders.processes().nth(1).is_some();
+            if !is_shared && staged.noted.is_empty() {
+                continue;
+            }
+            let holders: Vec<Pid> = staged.holders.processes().filter(|_| is_shared).collect();
+            if holders != staged.noted {
+                self.stage.note_holders(*id, &holders);
+                staged.noted = holders;
+            }
+        }
+    }
+
+    fn answer_now(&mut self, request: &mut Request) -> Option<Answer> {
         let Request { process, verb, granted, since } = request;
         let (process, granted) = (*process, granted);
         self.across.asked_at(*since);
@@ -333,7 +376,8 @@ impl Helper {
         for id in self.staged.iter().filter_map(open).collect::<Vec<_>>() {
             self.judge(id);
         }
-        let keys: HashSet<Key> = self.staged.values().map(|staged| staged.record.named.key.clone()).collect();
+        let whole = self.staged.values().filter(|staged| staged.state == State::Whole);
+        let keys: HashSet<Key> = whole.map(|staged| staged.record.named.key.clone()).collect();
         keys.iter().for_each(|key| self.carry_next(key));
         let settled = self.sets.settled();
         for whole in settled.whole {
@@ -362,8 +406,10 @@ impl Helper {
         if self.staged.get(&id).is_some_and(Staged::is_unchanged) {
             return self.drop_staged(id);
         }
-        if let Err(error) = self.stage.mark_whole(id) {
-            let path = printable_path(&self.staged[&id].record.named.path());
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.replaces = staged.record.named.identity();
+        if let Err(error) = self.stage.mark_whole(id, staged.replaces) {
+            let path = printable_path(&staged.record.named.path());
             self.tell(id, format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
         }
         if let Some(staged) = self.staged.get_mut(&id) {
@@ -380,14 +426,11 @@ impl Helper {
         let named = &staged.record.named;
         sets::tear(&staged.record);
         set_progress(id, &staged.record, Progress::Torn);
-        let (named, path) = (named.clone(), staged.path.clone());
-        let text = format!(
-            "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
-            printable_path(&named.path()),
-            printable_path(&named.folder)
-        );
-        // A job that was killed before this helper started may have the name of the next one.
-        self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
+        let (named, path, text) = (named.clone(), staged.path.clone(), torn_text(named));
+        if !staged.is_told {
+            // A job that was killed before this helper started may have the name of the next one.
+            self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
+        }
         self.workers.begin(move || {
             let _ = kept::keep_torn(&named.folder, named.name(), &path);
             Done::Torn(id)
@@ -410,6 +453,7 @@ impl Helper {
             staged: staged.path.clone(),
             is_through: record.is_through,
             keep: record.options.keep,
+            replaces: staged.replaces,
             claim: record.options.is_on_nodes().then(|| (record.options.job.clone(), self.across.node().to_owned())),
         };
         match sets::set_of(&record) {
@@ -437,6 +481,8 @@ impl Helper {
                 }
                 Done::Brought(id, Err(error)) => self.carried(id, Err(error)),
                 Done::Named(set, ids) => {
+                    // Their files are older than those that have their names now.
+                    self.sets.take_outdated(&set).into_iter().for_each(|id| self.give_up(id));
                     ids.into_iter().for_each(|(id, named)| self.carried(id, named));
                     self.sets.named(&set);
                     sets::remove_if_done(&set);
@@ -457,10 +503,8 @@ impl Helper {
                     self.checked.insert(print, judged);
                 }
                 Done::Torn(id) => {
-                    if let Some(staged) = self.staged.get(&id).filter(|staged| staged.record.is_through) {
-                        let _ = fs::remove_file(&staged.path);
-                    }
-                    self.forget(id);
+                    // It was written through, or a process that closed it has set room aside.
+                    self.drop_staged(id);
                 }
                 Done::Prepared(key, id, bytes) => self.room.has_prepared(&self.stage, key, id, bytes),
             }
@@ -507,12 +551,23 @@ impl Helper {
 
     /// Removes a staged file from the stage and from memory.
     pub(super) fn forget(&mut self, id: Id) {
-        self.stage.remove(id);
         self.unname(id);
-        let Some(staged) = self.staged.remove(&id) else { return };
-        if staged.record.options.is_on_nodes() && staged.record.share != Share::Joined {
-            claims::release(&staged.record.named, &staged.record.options.job, id);
+        // The claim goes first: without a record, no later helper would release it.
+        if let Some(Staged { record, .. }) = self.staged.remove(&id)
+            && record.options.is_on_nodes()
+            && record.share != Share::Joined
+        {
+            let (named, job) = (&record.named, &record.options.job);
+            let ids = self.names.get(&named.key).map_or(&[][..], Vec::as_slice);
+            // An older one may still be on its way. Without a claim it would count as replaced by another node.
+            let is_coming =
+                |older: &Id| matches!(self.staged[older].state, State::Whole | State::Carrying | State::Ready);
+            match ids.iter().rev().find(|older| **older < id && is_coming(older)) {
+                Some(older) => claims::give_back(named, job, id, *older),
+                None => claims::release(named, job, id),
+            }
         }
+        self.stage.remove(id);
     }
 
     /// The name means this staged file no more.
@@ -547,6 +602,14 @@ impl Helper {
     }
 }
 
+pub(super) fn torn_text(named: &Named) -> String {
+    format!(
+        "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
+        printable_path(&named.path()),
+        printable_path(&named.folder)
+    )
+}
+
 /// Tells `mainstay run` that its job has a new generation.
 fn tell_run(record: &Record) {
     if let Some(report) = &record.options.report {
@@ -559,13 +622,13 @@ fn tell_run(record: &Record) {
 /// Whether the file has its name. `false`: a newer one was put there.
 fn carry(parcel: &Parcel) -> io::Result<bool> {
     parcel.named.check_folder()?;
-    if publish::is_outdated(parcel) {
-        drop_writing(&parcel.named.folder, parcel.id);
-        return Ok(false);
-    }
     if publish::is_named(parcel) {
         kept::prune(&parcel.named.folder, parcel.named.name(), parcel.keep)?;
         return Ok(true);
+    }
+    if publish::is_outdated(parcel) {
+        drop_writing(&parcel.named.folder, parcel.id);
+        return Ok(false);
     }
     publish::bring(parcel)?;
     publish::name(&parcel.named, parcel.id, parcel.keep)?;

@@ -33,6 +33,11 @@ pub fn staged_held_by(stage: &Path, process: Pid) -> BTreeSet<Id> {
     descriptors(stage, process).into_keys().chain(mappings(stage, process)).collect()
 }
 
+/// The processes that can write a staged file.
+pub fn writers_of(stage: &Path, id: Id) -> Vec<Pid> {
+    processes().filter(|process| staged_held_by(stage, *process).contains(&id)).collect()
+}
+
 /// All processes but this one.
 fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
