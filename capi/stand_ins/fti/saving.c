@@ -60,7 +60,7 @@ static char *save_variables(void) {
   return why;
 }
 
-/* Bytes that a checkpoint of FTI_InitICP, or of subsets, may have. */
+/* Most bytes of a checkpoint of FTI_InitICP, or of subsets. */
 static uint64_t bytes_of_all(int is_of_subsets) {
   uint64_t all = 0;
   size_t i;
@@ -72,7 +72,7 @@ static uint64_t bytes_of_all(int is_of_subsets) {
   return all;
 }
 
-/* Begins a checkpoint in pieces. Collective. */
+/* Opens a checkpoint that the program fills piece by piece. Collective. */
 static char *begin(int id, int is_of_subsets) {
   char *why = set_notes(id, is_of_subsets);
   if (on_any(why != NULL)) return why ? why : stand_in_text("another rank could not begin the checkpoint");
@@ -80,7 +80,7 @@ static char *begin(int id, int is_of_subsets) {
   return because(mainstay_begin(fti.session, bytes_of_all(is_of_subsets), NULL));
 }
 
-/* Writes a variable to the checkpoint that has begun. */
+/* Writes a variable to the open checkpoint. */
 static char *add(const fti_variable *one, int is_of_subsets) {
   char name[NAME_BYTES];
   if (is_of_subsets && one->dataset < 0)
@@ -90,7 +90,8 @@ static char *add(const fti_variable *one, int is_of_subsets) {
   return because(mainstay_write(fti.session, name, 0, one->data, (size_t)bytes_of(one)));
 }
 
-/* Completes the checkpoint that has begun, unless a rank has a reason against it. Takes over that. Collective. */
+/* Completes the open checkpoint, or abandons it if a rank has an error, `why`. Frees `why` unless it returns it.
+ * Collective. */
 static char *complete(char *why) {
   if (!on_any(why != NULL)) return because(mainstay_checkpoint(fti.session, NULL));
   mainstay_abandon(fti.session);
@@ -170,7 +171,7 @@ int FTI_AddVarICP(int varID) {
   return result(call, why, FTI_NSCS);
 }
 
-/* A checkpoint without one of the variables could not be recovered from. */
+/* Returns an error if a variable was not added: FTI_Recover needs all of them. */
 static char *find_missing(void) {
   size_t i;
   for (i = 0; i < fti.variables_count; i++) {
@@ -199,7 +200,7 @@ int go_back(void) {
   uint32_t shards = 0;
   if (fti.chosen) return 1;
   if (mainstay_choose(session, MAINSTAY_NEWEST, &restored) != MAINSTAY_OK) {
-    if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", mainstay_error_message());
+    if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", stand_in_message());
     return 0;
   }
   kind = mainstay_restored_note(session, KIND);
@@ -212,7 +213,7 @@ int go_back(void) {
   }
   if (fti.is_of_subsets && (why = bring_subsets())) {
     free(why);
-    if (fti.rank == 0) stand_in_say("no subset can be read: %s", mainstay_error_message());
+    if (fti.rank == 0) stand_in_say("no subset can be read: %s", stand_in_message());
     return 0;
   }
   fti.chosen = restored.revision;
@@ -221,7 +222,7 @@ int go_back(void) {
   return restored.revision != 0;
 }
 
-/* The item that was saved of a variable; 0: there is none. */
+/* Finds the saved item of a variable. Returns 0 if there is none. */
 static int find_item(int id, mainstay_item *item) {
   char name[NAME_BYTES];
   snprintf(name, sizeof name, "%d", id);
