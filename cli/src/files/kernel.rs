@@ -39,7 +39,7 @@ pub fn run_caught(
             (Err(error), Ok(Ok(Served::Never))) => Ended::NotCaught(reason(&error)),
             (status, Ok(Ok(_))) => Ended::Run(status),
             (status, Ok(Err(error))) => {
-                say(&format!("the calls of the program could not be answered to its end: {error}"));
+                say(&format!("some calls of the program got no answer ({error}), so its last files may be lost"));
                 Ended::Run(status)
             }
             (_, Err(panic)) => std::panic::resume_unwind(panic),

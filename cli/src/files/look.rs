@@ -83,18 +83,24 @@ pub fn restore(folder: &Path, file: &OsStr) -> Result<Exit, Failure> {
     let shown = printable_path(&folder.join(&name));
     let Some(found) = files.iter().find(|one| one.name == name) else {
         return Err(Failure::lost(format!(
-            "{shown} has no kept generations; `mainstay files ls` lists those that are"
+            "{shown} has no generations; `mainstay files ls {}` lists the files that have some",
+            printable_path(folder)
         )));
     };
     let verify = |number| mainstay_files::verify(folder, &name, number) == Verdict::Good;
     let older = || found.generations.iter().find(|one| !one.is_current && verify(one.number)).map(|one| one.number);
     let Some(number) = number.or_else(older) else {
-        return Err(Failure::lost(format!("{shown} has no older generation that is undamaged")));
+        return Err(Failure::lost(format!("{shown} has no older undamaged generation; {}", how_to_list(folder))));
     };
-    mainstay_files::restore(folder, &name, number)
-        .map_err(|e| Failure::lost(format!("{shown} stays as it is: generation {number}: {e}")))?;
+    mainstay_files::restore(folder, &name, number).map_err(|e| {
+        Failure::lost(format!("{shown} stays as it is: generation {number}: {e}; {}", how_to_list(folder)))
+    })?;
     output::text(&format!("{shown} is generation {number} now\n"))?;
     Ok(Exit::Good)
+}
+
+fn how_to_list(folder: &Path) -> String {
+    format!("`mainstay files verify {}` lists the undamaged ones", printable_path(folder))
 }
 
 /// "restart.1@7".
@@ -120,7 +126,10 @@ fn found_any(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure
     if files.is_empty() && staged.is_empty() {
         // Records that are missing count as none.
         fs::read_dir(folder).map_err(|e| unreadable(folder, &e))?;
-        let message = format!("no protected files in {}", printable_path(folder));
+        let message = format!(
+            "no protected files in {}: a program must write and close one under `mainstay files`",
+            printable_path(folder)
+        );
         return Err(Failure { exit: Exit::NotASpace, message });
     }
     Ok((files, staged))

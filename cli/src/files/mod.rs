@@ -65,7 +65,7 @@ pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
         let outcome = match (is_left, file.is_whole) {
             (true, _) => "left: a program has it open, or it could not be saved",
             (false, true) => "completed",
-            (false, false) => "torn: its program was killed with it open, so the file before stays",
+            (false, false) => "torn: its program was killed with it open; the previous file stays",
         };
         page += &format!("{}: {outcome}\n", printable_path(&file.path));
     }

@@ -60,7 +60,10 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     let library = if by_kernel { None } else { Some(library()?) };
     let stage = Stage::make(wanted.stage.as_deref());
     let usual = Path::new("/dev/shm");
-    let stage = stage.map_err(|e| of_stage(wanted.stage.as_deref().unwrap_or(usual), &e))?;
+    let stage = stage.map_err(|e| {
+        let failure = of_stage(wanted.stage.as_deref().unwrap_or(usual), &e);
+        Failure { message: format!("{}; name a folder of your own with --stage", failure.message), ..failure }
+    })?;
     let path = stage.path().to_owned();
     let own = env::current_exe().map_err(|e| of_stage(&path, &e))?;
     // Files that a killed job left are complete before the program looks.
@@ -93,7 +96,8 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     let open = if code == 0 { leaving::wait(&member).unwrap_or_default() } else { Vec::new() };
     let finished = member.finish(code != 0).unwrap_or_else(|error| {
         let files = "files that are on their way may not be saved";
-        let told = vec![format!("{}; {files}; then run `mainstay salvage DIR`", of_stage(&path, &error).message)];
+        let told =
+            vec![format!("{}; {files}; run `mainstay salvage DIR` for their folder", of_stage(&path, &error).message)];
         Finished { told, ..Finished::default() }
     });
     finished.told.iter().chain(&finished.remarks).for_each(|line| say(line));
