@@ -117,7 +117,7 @@ static bool exchange(int fd, struct request *request, struct answer *answer) {
   if (length <= 0) return false;
   if (!parse(answer, (size_t)length)) {
     answer->verb = PLAIN;
-    say("the helper for files gave an answer that this library does not know", "", "");
+    say("the helper for files gave an unknown answer, so a file is not protected; ", "use one version of Mainstay", "");
   }
   return true;
 }

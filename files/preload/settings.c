@@ -105,7 +105,7 @@ static SLOW bool fill(bool is_host) {
       !copy(exclude_text, sizeof exclude_text, getenv(EXCLUDE_VARIABLE)) ||
       !copy(settings.options, sizeof settings.options, getenv(OPTIONS_VARIABLE)) ||
       !copy(settings.command, sizeof settings.command, getenv(COMMAND_VARIABLE))) {
-    say("the settings for files are too long: ", "no file is protected", "");
+    say("the settings for files are too long: ", "no file is protected; give fewer patterns", "");
     return false;
   }
   keep_all();

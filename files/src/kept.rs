@@ -376,8 +376,8 @@ pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
     let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     match verify(folder, name, generation) {
         Verdict::Good => {}
-        Verdict::Damaged => return refused("that generation is damaged"),
-        Verdict::Changed => return refused("another program has changed that generation"),
+        Verdict::Damaged => return refused("it is damaged"),
+        Verdict::Changed => return refused("another program has changed it"),
     }
     if current(folder, name)? == Some(generation) {
         return Ok(());

@@ -137,7 +137,9 @@ impl Stage {
         let is_ours = found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o077 == 0;
         match is_ours {
             true => Ok(Stage { path: path.to_owned() }),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can change the folder of the stage")),
+            false => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can enter it, or it is not yours"))
+            }
         }
     }
 

@@ -142,7 +142,7 @@ impl Helper {
             return self.carried(id, Ok(()));
         }
         let path = printable_path(&named.path());
-        self.tell(id, format!("{path}: its set is not whole, so the files of the set before stay"));
+        self.tell(id, format!("{path}: its set is not whole; the previous files of the set stay"));
         drop_writing(&named.folder, id);
         self.forget(id);
     }

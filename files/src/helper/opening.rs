@@ -294,7 +294,11 @@ impl Helper {
                 match options.damaged_fails {
                     true => Answer::Error(
                         libc::EIO,
-                        format!("{path} is damaged; `mainstay files restore` has generation {older}"),
+                        format!(
+                            "{path} is damaged; restore an older one: mainstay files restore {} {}@{older}",
+                            printable_path(&named.folder),
+                            printable_path(named.name().as_ref())
+                        ),
                     ),
                     false => Answer::Instead(data_path(&named.folder, named.name(), older), text),
                 }
@@ -318,7 +322,7 @@ impl Helper {
         self.room.learns(&staged.record.named.key, bytes);
         let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
         let path = printable_path(&staged.record.named.path());
-        let text = format!("{path}: no room for {bytes} bytes ({failed}); the file before stays");
+        let text = format!("{path}: no room for {bytes} bytes ({failed}); the previous file stays");
         if staged.holders.is_empty() {
             sets::tear(&staged.record);
             self.forget(id);
@@ -342,7 +346,10 @@ impl Helper {
 }
 
 fn lost(named: &Named) -> String {
-    format!("{} is damaged, and so is each older generation that was kept", printable_path(&named.path()))
+    format!(
+        "{} is damaged, and so is each older generation; remove it, or put a copy of your own there",
+        printable_path(&named.path())
+    )
 }
 
 pub(super) fn error(number: i32) -> Answer {

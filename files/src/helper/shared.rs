@@ -230,7 +230,7 @@ impl Helper {
             return;
         }
         let path = printable_path(&staged.record.named.path());
-        self.tell(id, format!("{path}: its program was killed with it open; the file before stays"));
+        self.tell(id, format!("{path}: its program failed or was killed with it open; the previous file stays"));
         self.forget(id);
     }
 
@@ -267,7 +267,7 @@ impl Helper {
         let left = |(id, staged): (&Id, &Staged)| is_left(staged).then_some(*id);
         for id in self.staged.iter().filter_map(left).collect::<Vec<_>>() {
             let path = printable_path(&self.staged[&id].record.named.path());
-            self.tell(id, format!("{path}: the node of its first rank has not saved it; the file before stays"));
+            self.tell(id, format!("{path}: the node of its first rank has not saved it; the previous file stays"));
             self.forget(id);
         }
     }
@@ -275,8 +275,8 @@ impl Helper {
 
 fn busy(named: &Named) -> Answer {
     let text = format!(
-        "{}: another node of this job has it open to write. Ranks of several nodes share a file only through \
-         MPI_File_open; leave any other out with --exclude",
+        "{}: another node of this job has it open to write. Ranks of several nodes can write a file only by \
+         MPI_File_open; leave other files out with --exclude",
         printable_path(&named.path())
     );
     Answer::Error(libc::EBUSY, text)

@@ -364,7 +364,7 @@ impl Helper {
         }
         if let Err(error) = self.stage.mark_whole(id) {
             let path = printable_path(&self.staged[&id].record.named.path());
-            self.tell(id, format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
+            self.tell(id, format!("{path}: the stage has no room for its mark ({error}); a kill now would lose it"));
         }
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.state = State::Whole;
@@ -382,7 +382,7 @@ impl Helper {
         set_progress(id, &staged.record, Progress::Torn);
         let (named, path) = (named.clone(), staged.path.clone());
         let text = format!(
-            "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
+            "{}: its program failed or was killed with it open; the previous file stays, the torn one is in {}/.mainstay/torn",
             printable_path(&named.path()),
             printable_path(&named.folder)
         );
@@ -478,7 +478,7 @@ impl Helper {
             }
             staged.state = State::Failed;
             let text =
-                format!("{}: it could not be saved ({error}); the file before stays", printable_path(&named.path()));
+                format!("{}: it could not be saved ({error}); the previous file stays", printable_path(&named.path()));
             self.stage.mark_failed(id, &text);
             self.failures.insert(named.key, (error.raw_os_error().unwrap_or(libc::EIO), text.clone()));
             self.tell(id, text);
