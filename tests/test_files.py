@@ -1,4 +1,4 @@
-"""Under its name a restart file of an unchanged program is always one whole generation, whatever is killed, and when."""
+"""The name of a restart file always stands for one whole generation, whichever process is killed, at any moment."""
 
 import errno
 import json
@@ -45,7 +45,7 @@ def test_a_file_has_its_name_once_it_is_closed(node):
     ("os.set_inheritable(file, True); os.execv('/bin/false', ['false'])", 1),
     ("os.fork() or killed(); os.wait()", 0),
 ])  # fmt: skip
-def test_a_program_that_ends_badly_with_the_file_open_leaves_the_file_before(node, end, code):
+def test_a_program_that_ends_badly_with_the_file_open_leaves_the_previous_file(node, end, code):
     node.files("put('restart', 'old')")
     done = node.files(OPEN + end, code=code or 75)
     assert node.text() == "old" and node.torn() == "half"
@@ -94,7 +94,7 @@ def test_a_job_is_killed_with_its_helper_after_the_close(node, start):
 
 
 def test_a_helper_is_killed_at_each_step_of_a_publication(node):
-    """The name has the file before, or the new one; and the next start completes it."""
+    """The name stands for the previous file or the new one, and the next start completes the new one."""
     before = None
     for step in range(100):
         with node.faulty_helper(f"any:kill:{step}") as helper:
@@ -132,7 +132,7 @@ def test_hashes_without_their_generation_go(node):
 
 @pytest.mark.parametrize("start", STARTS)
 def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
-    """The next start reads the file before."""
+    """The next start reads the previous file."""
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
@@ -144,7 +144,7 @@ def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
 
 
 def test_a_torn_file_of_a_killed_job_fails_no_later_job(node):
-    """It is told once. The helper of the killed job still runs."""
+    """The next job prints its line once. The helper of the killed job still runs."""
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
@@ -157,8 +157,8 @@ TORN = OPEN + "if not os.fork(): killed()\nos.wait(); os.close(file)\n"
 WAITS = "print('torn', flush=True); sys.stdin.readline()\n"
 
 
-def test_a_torn_file_is_told_at_the_end_of_its_own_job_and_of_no_other(node):
-    """Before, the next `mainstay files` of the node that ended had the line, and the status 75."""
+def test_only_the_job_of_a_torn_file_prints_its_line_and_fails(node):
+    """Before, the next `mainstay files` to end on the node printed the line, and had the status 75."""
     with node.started(TORN + WAITS) as program:
         assert program.stdout.readline() == "torn\n"
         until(lambda: node.torn() == "half")
@@ -167,8 +167,8 @@ def test_a_torn_file_is_told_at_the_end_of_its_own_job_and_of_no_other(node):
     assert program.returncode == 75 and "restart: its program failed or was killed with it open" in errors
 
 
-def test_a_torn_file_of_a_launched_job_is_told_by_its_last_rank(node):
-    """A rank that ends before cannot know if the file is written again. One that fails has nothing to lose."""
+def test_the_last_rank_of_a_job_prints_the_line_of_a_torn_file(node):
+    """An earlier rank cannot know if the file is written again. A rank whose program fails prints it at once."""
     node.variables |= {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3", "PMIX_NAMESPACE": "job1"}
     with node.started(WAITS.replace("torn", "up")) as last, node.started(TORN + WAITS) as first:
         assert (last.stdout.readline(), first.stdout.readline()) == ("up\n", "torn\n")
@@ -185,7 +185,7 @@ def test_a_torn_file_of_a_launched_job_is_told_by_its_last_rank(node):
         assert (last.returncode, errors) == (0, "")
 
 
-def test_a_set_that_is_not_whole_is_told_at_the_end_of_its_job_though_another_goes_on(node):
+def test_a_job_fails_with_a_set_that_is_not_whole_while_another_job_goes_on(node):
     with node.started("print('up', flush=True); sys.stdin.readline()") as other:
         assert other.stdout.readline() == "up\n"
         done = node.files("put('restart.base', 'new'); put('restart.0', 'new')", *SET, code=75)
@@ -199,13 +199,13 @@ def test_a_set_that_is_not_whole_is_told_at_the_end_of_its_job_though_another_go
     ("put('other', 'new'); os.rename('other', 'restart')", "new"), ("os.unlink('restart')", None),
     ("new = open('restart.tmp', 'w'); os.rename('restart.tmp', 'restart'); new.write('new'); new.close()", "new"),
 ])  # fmt: skip
-def test_a_torn_file_that_the_program_has_replaced_is_told_and_fails_nothing(node, again, text):
+def test_a_torn_file_that_the_program_has_replaced_has_a_line_and_fails_nothing(node, again, text):
     node.files("put('restart', 'old')")
     done = node.files(TORN + again)
     assert node.text() == text and "restart: its program failed or was killed with it open" in done.stderr, done
 
 
-def test_a_torn_file_that_was_replaced_fails_nothing_with_the_kernel_either(node):
+def test_a_torn_file_that_was_replaced_fails_nothing_with_catch_kernel_either(node):
     torn = OPEN + "child = os.fork()\nif not child: killed()\nos.wait(); os.close(file)\n"
     done = node.files(torn + "put('restart', 'new')", "--catch", "kernel")
     assert node.text() == "new" and "restart: its program failed or was killed with it open" in done.stderr, done
@@ -238,7 +238,7 @@ def test_a_file_that_was_not_saved_and_is_written_again_fails_nothing(node):
     assert node.text() == "newest"
 
 
-def test_a_program_that_updates_after_such_a_kill_begins_with_the_file_before(node):
+def test_a_program_that_updates_after_such_a_kill_begins_with_the_previous_file(node):
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
@@ -268,7 +268,7 @@ def test_the_helper_alone_is_killed(node, moment):
 
 
 def test_a_file_is_whole_only_once_every_process_has_closed_it(node):
-    """Two descriptors by fcntl, as NumPy has; two processes; the child is killed."""
+    """A copy of the descriptor by fcntl, as NumPy makes; then a child that is killed with the file open."""
     node.files("put('restart', 'old')")
     done = node.files(
         OPEN
@@ -281,7 +281,7 @@ def test_a_file_is_whole_only_once_every_process_has_closed_it(node):
 
 
 def test_the_shell_redirects_to_a_protected_file(node):
-    """The shell opens it, forks, copies its descriptor, and runs programs."""
+    """The shell opens the file, forks, copies its descriptor, and runs programs."""
     script = (
         "echo one > restart; { echo two; /bin/echo three; } > restart.2; exec > restart.3; echo 4; exec /bin/echo five"
     )
@@ -291,8 +291,8 @@ def test_the_shell_redirects_to_a_protected_file(node):
     assert node.text() == "half\n" and node.torn() == "x\n", done
 
 
-def test_the_file_before_is_kept(node):
-    """A program that fails may close a bad file in order: the front cannot know. So it keeps older generations."""
+def test_older_generations_are_kept(node):
+    """A failing program may close a bad file in order. The file counts as whole, so the user needs the older ones."""
     for number in range(4):
         node.files(f"put('restart', '{number}')", "--keep", "3")
     assert node.kept() == {2: "1", 3: "2", 4: "3"}
@@ -332,10 +332,10 @@ def test_a_log_that_is_appended_to_passes_through(node):
         assert program.stdout.readline() == "said\n"
         assert node.text("restart.log") == "line"
     assert not (node.folder / ".mainstay").exists()
-    # It is no generation any more, and no damage.
+    # An append in place ends the generation, and is no damage.
     node.files("put('restart', 'one'); put('restart', '!', 'a'); print(get('restart'))")
     assert node.files("print(get('restart'))").stdout == "one!\n" and node.kept() == {}
-    # A staged file that is appended to is still one file.
+    # An append to a staged file goes into that file.
     node.files(
         "a = open('restart', 'w'); a.write('one'); a.flush(); b = open('restart', 'a'); b.write('two'); b.close(); a.close()"
     )
@@ -354,7 +354,7 @@ def test_a_signal_for_the_command_reaches_the_program(node):
 
 
 def test_other_preloads_stay_and_the_helper_has_none(node):
-    """Nor has it a file, a handler, or a folder of the program's."""
+    """The helper has no file, signal handler or working directory of the program."""
     done = node.files(
         f"put('restart', 'x'); print(os.environ['LD_PRELOAD']); print(get('restart'))",
         variables={"LD_PRELOAD": "/lib/x86_64-linux-gnu/libm.so.6"},
@@ -366,7 +366,7 @@ def test_other_preloads_stay_and_the_helper_has_none(node):
     ) as program:
         assert program.stdout.readline() == "open\n"
         node.kill_helper()
-        # The library starts this one.
+        # The library starts this helper.
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "again\n"
@@ -378,7 +378,7 @@ def test_other_preloads_stay_and_the_helper_has_none(node):
 
 
 def links_of(process):
-    """The files that a process has open."""
+    """The paths of the files that a process has open."""
     links = []
     for fd in os.listdir(f"/proc/{process}/fd"):
         with suppress(FileNotFoundError):
@@ -397,7 +397,7 @@ def test_all_programs_of_the_node_see_a_new_file_at_once(node):
 
 
 def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
-    """HDF5 opens a file so before it writes it anew."""
+    """HDF5 opens a file for reading and writing before it writes it anew."""
     node.files("put('restart', 'old')")
     before = os.stat(node.folder / "restart")
     node.files(
@@ -468,7 +468,7 @@ def test_a_program_without_descriptors_0_to_2_is_protected(node):
 
 
 def flip(path):
-    """As a disk does: the times stay."""
+    """Flips a bit as a disk does: the times stay."""
     before = os.stat(path)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -477,7 +477,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize("damaged", ["restart", ".mainstay/kept/restart.g2.hashes"])
-def test_a_damaged_file_gives_way_to_the_one_before(node, damaged):
+def test_a_damaged_file_gives_way_to_the_previous_one(node, damaged):
     node.files("put('restart', 'old'); put('restart', 'new')")
     flip(node.folder / damaged)
     node.end()  # a helper verifies a file once
@@ -546,7 +546,7 @@ def test_a_file_without_room_in_memory_is_written_through(node, end, text):
     assert done.stdout == "1 half\n" and node.text() == text and not node.writing()
 
 
-def test_a_file_that_cannot_be_saved_after_the_close_is_told(node):
+def test_a_file_that_cannot_be_saved_after_the_close_has_a_line(node):
     node.files("put('restart', 'old')")
     with node.faulty_helper(f"fsync:{errno.EIO}:0") as helper:
         done = node.files("put('restart', 'new')", code=75)
@@ -576,7 +576,7 @@ def test_a_program_that_no_library_can_be_loaded_into_is_refused_by_name(node, s
         assert f"{scratch / name} cannot be caught: {reason}" in done.stderr
 
 
-def test_a_stage_of_another_making_is_refused(node):
+def test_a_stage_that_others_can_enter_is_refused(node):
     os.mkdir(node.stage, 0o755)
     os.chmod(node.stage, 0o755)
     assert "other users can enter it" in node.files("pass", code=None).stderr
@@ -586,7 +586,7 @@ def test_a_stage_of_another_making_is_refused(node):
     os.unlink(node.stage)
 
 
-def test_a_relative_stage_is_one_of_the_working_directory(node):
+def test_a_relative_stage_is_in_the_working_directory(node):
     """Before, the helper looked for it in /, and the command waited for the helper for half a minute."""
     for number, (command, match) in enumerate((("files", "--match"), ("run", "--files"))):
         program = python(f"put('restart', '{number}'); print(os.environ['MAINSTAY_FILES_STAGE'])")
@@ -604,8 +604,8 @@ open(stage, 'x').close()
 """
 
 
-def test_each_failure_of_the_front_has_its_exit_code(node):
-    """And not one that the program may have as well. The help and the guide list them."""
+def test_each_failure_of_the_command_has_its_exit_code(node):
+    """The codes differ from those of programs. The help and the guide list them."""
     assert "--match" in node.files("pass", match=(), code=2).stderr
     os.mkdir(node.stage, 0o755)
     assert "cannot be used" in node.files("print('started')", code=4).stderr
@@ -619,7 +619,7 @@ def test_each_failure_of_the_front_has_its_exit_code(node):
             subprocess.run(["rm", "-rf", f"{node.stage}.gone"], check=True)
 
 
-def test_a_read_only_file_system_is_told_as_without_the_front(node):
+def test_a_program_gets_the_same_errors_from_a_read_only_file_system(node):
     program = "for how in ('w', 'r+', 'x'):\n  for name in ('restart', 'restart.2'):\n    try:\n      open(name, how)\n    except OSError as error:\n      print(name, how, error.errno)"
     script = 'mount -t tmpfs none . && cd "$PWD" && echo old > restart && mount -o remount,ro . && "$@"'
     plain, done = (
@@ -676,7 +676,7 @@ def test_the_files_of_a_set_become_whole_together(node):
 
 @pytest.mark.parametrize("part", [1, *rarely(0, 2, 3)])
 def test_a_helper_is_killed_at_each_step_of_a_set(node, part):
-    """After the next start all files are new, or all are old."""
+    """After the next start all files of the set are new, or all are old."""
     node.files(WRITE_SET.replace("new", "-1"), *SET)
     for step in range(part, 100, 4):
         with node.faulty_helper(f"any:kill:{step}") as helper:
@@ -715,7 +715,7 @@ NAMES = ("restart.1", "restart.2", "restart.3")
 
 
 def random_program(seed):
-    """Calls on three names. Each prints its outcome."""
+    """A program that makes random calls on three names, and prints the outcome of each."""
     chance = random.Random(seed)
     calls = []
     for number in range(20):
@@ -737,7 +737,7 @@ def random_program(seed):
 
 @pytest.mark.parametrize("seed", [*range(4), *rarely(*range(4, 400))])
 def test_a_random_program_sees_and_leaves_the_same_files_as_without(node, scratch, seed):
-    """At the end it is killed with a file open, which changes nothing."""
+    """A kill with a file open at the end changes no other file."""
     program = random_program(seed)
     plain = scratch / "plain"
     plain.mkdir()
@@ -753,7 +753,7 @@ def test_a_random_program_sees_and_leaves_the_same_files_as_without(node, scratc
 
 
 def test_a_renamed_folder_takes_its_files_along(node):
-    """A program writes its checkpoint to a folder, and renames that at once."""
+    """A program writes its checkpoint to a folder, and renames the folder at once."""
     done = node.files(
         """
         for step in range(3):
@@ -773,7 +773,7 @@ def test_a_renamed_folder_takes_its_files_along(node):
     assert (node.folder / "renamed" / "restart").read_text() == "all"
 
 
-def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node):
+def test_a_file_of_a_removed_folder_does_not_appear_in_a_folder_with_the_same_inode(node):
     done = node.files(
         """
         import shutil
@@ -789,7 +789,7 @@ def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node)
         """.replace("\n        ", "\n"),
         code=None,
     )
-    # 75 if a copy failed while its folder was being removed.
+    # 75: a copy failed because its folder was being removed.
     assert done.returncode in (0, 75) and "Traceback" not in done.stderr, done
     assert all((node.folder / f"e{turn}" / "restart").read_text() == "second" for turn in range(20))
 
