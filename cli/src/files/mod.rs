@@ -90,5 +90,5 @@ const ALL_JOBS: &str = "";
 fn complete(stage: Stage, job: &str) -> Result<Vec<String>, Failure> {
     let path = stage.path().to_owned();
     let finish = || Member::join(stage, &env::current_exe()?, job)?.finish(false);
-    finish().map(|finished| [finished.told, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
+    finish().map(|finished| [finished.failures, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
 }

@@ -92,21 +92,21 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
             if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START }
         }
     };
-    // A failed program is told at once: other ranks wait for its end.
+    // A failed program ends at once: other ranks wait for its end.
     let open = if code == 0 { leaving::wait(&member).unwrap_or_default() } else { Vec::new() };
     let finished = member.finish(code != 0).unwrap_or_else(|error| {
         let files = "files that are on their way may not be saved";
-        let told =
+        let failures =
             vec![format!("{}; {files}; run `mainstay salvage DIR` for their folder", of_stage(&path, &error).message)];
-        Finished { told, ..Finished::default() }
+        Finished { failures, ..Finished::default() }
     });
-    finished.told.iter().chain(&finished.remarks).for_each(|line| say(line));
+    finished.failures.iter().chain(&finished.remarks).for_each(|line| say(line));
     if let Some(signal) = killed_by
         && Launched::here().ranks > 0
     {
         end_by(signal);
     }
-    let is_short = code == 0 && !(finished.told.is_empty() && open.is_empty());
+    let is_short = code == 0 && !(finished.failures.is_empty() && open.is_empty());
     Ok(ExitCode::from(if is_short { NOT_SAVED } else { code }))
 }
 
