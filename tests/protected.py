@@ -28,7 +28,7 @@ def get(path):
     with open(path) as file:
         return file.read()
 def past(path):
-    "The file as programs without `mainstay files` see it."
+    "The file as programs without mainstay files see it."
     import subprocess
     left_out = {"MAINSTAY_FILES_MATCH": ""}
     return subprocess.run(["cat", path], env=left_out, capture_output=True, text=True).stdout
