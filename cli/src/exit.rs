@@ -59,7 +59,9 @@ impl From<Error> for Failure {
             // The engine's message is about a restore, and this is none.
             Error::Damaged { what } => format!("damaged: {}", what.join("; ")),
             Error::NotASpace { ref path, .. } if has_protected_files(path) => {
-                format!("{error}; it has files that `mainstay files` protects: `mainstay files ls {path}`")
+                format!(
+                    "{path} is not a Mainstay space: `mainstay files` protects files in it; see `mainstay files ls {path}`"
+                )
             }
             other => other.to_string(),
         };
