@@ -117,7 +117,7 @@ int FTI_Checkpoint(int id, int level) {
   const char *call = "FTI_Checkpoint";
   char *why;
   if (is_closed(call) || !is_level(call, level)) return FTI_NSCS;
-  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
+  if (fti.is_icp_open) return fail(call, "call FTI_FinalizeICP first");
   if (level == FTI_L4_H5_SINGLE) {
     why = save_subsets(id);
   } else {
@@ -147,12 +147,12 @@ int FTI_InitICP(int id, int level, bool activate) {
   char *why;
   size_t i;
   if (is_closed(call)) return FTI_NSCS;
-  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
+  if (fti.is_icp_open) return fail(call, "call FTI_FinalizeICP first");
   if (activate && !is_level(call, level)) return FTI_NSCS;
-  fti.begun_of_subsets = level == FTI_L4_H5_SINGLE;
+  fti.is_icp_of_subsets = level == FTI_L4_H5_SINGLE;
   for (i = 0; i < fti.variables_count; i++) fti.variables[i].is_added = 0;
-  why = activate ? begin(id, fti.begun_of_subsets) : NULL;
-  fti.has_begun = !why;
+  why = activate ? begin(id, fti.is_icp_of_subsets) : NULL;
+  fti.is_icp_open = !why;
   fti.is_active = activate;
   return result(call, why, FTI_NSCS);
 }
@@ -162,11 +162,11 @@ int FTI_AddVarICP(int varID) {
   fti_variable *one;
   char *why;
   if (is_closed(call)) return FTI_NSCS;
-  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
+  if (!fti.is_icp_open) return fail(call, "call FTI_InitICP first");
   if (!fti.is_active) return FTI_SCES;
   one = find_variable(varID);
   if (!one || !one->is_protected) return fail(call, "no variable has this id; call FTI_Protect first");
-  why = add(one, fti.begun_of_subsets);
+  why = add(one, fti.is_icp_of_subsets);
   one->is_added = !why;
   return result(call, why, FTI_NSCS);
 }
@@ -176,7 +176,7 @@ static char *find_missing(void) {
   size_t i;
   for (i = 0; i < fti.variables_count; i++) {
     const fti_variable *one = &fti.variables[i];
-    if (one->is_protected && !one->is_added && (!fti.begun_of_subsets || one->dataset >= 0))
+    if (one->is_protected && !one->is_added && (!fti.is_icp_of_subsets || one->dataset >= 0))
       return stand_in_text("variable %d was not added; nothing is saved", one->id);
   }
   return NULL;
@@ -185,8 +185,8 @@ static char *find_missing(void) {
 int FTI_FinalizeICP(void) {
   const char *call = "FTI_FinalizeICP";
   if (is_closed(call)) return FTI_NSCS;
-  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
-  fti.has_begun = 0;
+  if (!fti.is_icp_open) return fail(call, "call FTI_InitICP first");
+  fti.is_icp_open = 0;
   return fti.is_active ? result(call, complete(find_missing()), FTI_NSCS) : FTI_SCES;
 }
 

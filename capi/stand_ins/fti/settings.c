@@ -49,7 +49,7 @@ static void warn_of_ignored(void) {
   if (is_on("basic:enable_staging"))
     stand_in_say("FTI's enable_staging has no effect: write files to the shared file system");
   if (is_on("injection:number"))
-    stand_in_say("FTI's injection has no effect: `mainstay rehearse` kills a job and compares its output");
+    stand_in_say("FTI's injection has no effect: `mainstay rehearse` kills a job and compares the results");
 }
 
 char *read_settings(const char *path) {

@@ -51,7 +51,7 @@ typedef struct fti_state {
   uint64_t chosen; /* the revision that the session has gone back to; 0: none */
   int is_of_subsets;
   /* A checkpoint of FTI_InitICP: whether it has begun, is to be taken, and is one of subsets. */
-  int has_begun, is_active, begun_of_subsets;
+  int is_icp_open, is_active, is_icp_of_subsets;
   uint64_t snapshots;
   int next_id;
 } fti_state;
