@@ -113,18 +113,18 @@ fn split(file: &OsStr) -> (OsString, Option<u64>) {
     number.unwrap_or_else(|| (file.to_owned(), None))
 }
 
-/// The protected files of a folder, and those on their way on this node.
+/// The protected files of a folder, and its files on this node that have no name yet.
 fn found(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
     let files = list(folder).map_err(|e| unreadable(folder, &e))?;
     let staged = Stage::find().and_then(|stage| staged_in(&stage, folder).ok()).unwrap_or_default();
     Ok((files, staged))
 }
 
-/// The same. A folder without such files is as wrong as a directory that is no space.
+/// As `found`, but a folder without such files is an error, as a directory that is no space.
 fn found_any(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
     let (files, staged) = found(folder)?;
     if files.is_empty() && staged.is_empty() {
-        // Records that are missing count as none.
+        // A missing folder `.mainstay` is no error there.
         fs::read_dir(folder).map_err(|e| unreadable(folder, &e))?;
         let message = format!(
             "no protected files in {}: a program must write and close one under `mainstay files`",
@@ -141,7 +141,7 @@ fn unreadable(folder: &Path, error: &io::Error) -> Failure {
     Failure { exit, message: format!("{} cannot be read: {error}", printable_path(folder)) }
 }
 
-/// As the tables print times.
+/// The form in which the tables take times.
 fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
