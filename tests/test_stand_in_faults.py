@@ -352,6 +352,20 @@ def test_names_of_datasets_of_scr_and_ids_of_fti_go_on_after_a_restart(scratch, 
         assert session.revisions()[0].notes["id"] == "3"
 
 
+def test_a_restart_of_scr_or_fti_goes_on_with_its_count_of_steps(scratch, monkeypatch):
+    """A line of each restart told the user to protect the count of steps: the stand-in had counted from 1 again."""
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", MAINSTAY_EVERY_STEPS=9)
+    program = build("scr_calls", "scr")
+    for name, ranks in ("a", 2), ("b", 2), ("c", 3):
+        words = [program, "init", "have", "need", "need", f"save={name}:1:1", "need", "final"]
+        status, output = run(ranks, words, scratch, cwd=scratch)
+        assert status == 0 and "step" not in output, output
+    words = [build("fti_calls", "fti"), configuration_of_fti(scratch, keep_last_ckpt=1), "init", "protect=0:100"]
+    for call in "recover", "snapshot":
+        status, output = run(2, [*words, call, "snapshot", "snapshot", "save=1:1", "snapshot", "final"], scratch)
+        assert status == 0 and "step" not in output, output
+
+
 @pytest.fixture
 def memory():
     """A folder in memory, where jobs that were killed leave parts of their level."""

@@ -336,6 +336,16 @@ char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session
   return status == MAINSTAY_OK ? NULL : message_of_settings(space);
 }
 
+mainstay_status stand_in_choose(MPI_Comm comm, mainstay_session *session, uint64_t revision,
+                                mainstay_restored *restored, uint64_t *steps) {
+  const mainstay_status status = mainstay_choose(session, revision, restored);
+  if (status != MAINSTAY_OK) return status;
+  *steps = restored->step;
+  /* A rank that the revision does not have does not know the count. */
+  MPI_Allreduce(MPI_IN_PLACE, steps, 1, MPI_UINT64_T, MPI_MAX, comm);
+  return status;
+}
+
 static char *failed(const char *path, const char *verb) {
   return stand_in_text("%s cannot be %s: %s", path, verb, strerror(errno));
 }

@@ -79,6 +79,11 @@ char *stand_in_on_node(const char *base, const char *space);
  * Returns as stand_in_save_file. Collective. */
 char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session **session);
 
+/* Chooses a revision, or the newest if it is MAINSTAY_NEWEST, for a restart. `steps` gets the count of steps at that
+ * revision, the same on all ranks: mainstay_due must count on from there. Collective. */
+mainstay_status stand_in_choose(MPI_Comm comm, mainstay_session *session, uint64_t revision,
+                                mainstay_restored *restored, uint64_t *steps);
+
 /* Writes the file at `path` to the stream `name` of the open checkpoint. Returns NULL, or the reason for a failure,
  * which the caller frees. */
 char *stand_in_save_file(mainstay_session *session, const char *name, const char *path);

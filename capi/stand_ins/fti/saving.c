@@ -199,7 +199,7 @@ int go_back(void) {
   char *why;
   uint32_t shards = 0;
   if (fti.chosen) return 1;
-  if (mainstay_choose(session, MAINSTAY_NEWEST, &restored) != MAINSTAY_OK) {
+  if (stand_in_choose(FTI_COMM_WORLD, session, MAINSTAY_NEWEST, &restored, &fti.snapshots) != MAINSTAY_OK) {
     if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", stand_in_message());
     return 0;
   }

@@ -50,6 +50,7 @@ static const char *listed(size_t index, uint64_t *revision) {
 static int go_back(const char *name) {
   size_t count = 0, i;
   uint32_t shards = 0;
+  mainstay_restored restored;
   if (mainstay_revisions(scr.session, &count) != MAINSTAY_OK) {
     if (scr.rank == 0) stand_in_say("the checkpoints cannot be listed: %s", stand_in_message());
     return 0;
@@ -58,7 +59,7 @@ static int go_back(const char *name) {
     uint64_t revision = 0;
     const char *found = listed(i, &revision);
     if (on_any(!found) || (name && strcmp(found, name))) continue;
-    if (mainstay_choose(scr.session, revision, NULL) != MAINSTAY_OK) {
+    if (stand_in_choose(scr.comm, scr.session, revision, &restored, &scr.steps) != MAINSTAY_OK) {
       if (scr.rank == 0) stand_in_say("checkpoint %s cannot be read: %s", found, stand_in_message());
       continue;
     }

@@ -40,6 +40,7 @@ typedef struct scr_state {
   uint64_t *wrong;
   size_t wrong_count;
   uint64_t datasets, asked;         /* numbers of datasets, and of calls of SCR_Need_checkpoint */
+  uint64_t steps;                   /* number of these calls since the first start of the job */
   double saving_began, saved, cost; /* times of the last checkpoint, and the sum of all costs, in seconds */
   uint64_t saved_count;
 } scr_state;
