@@ -28,7 +28,7 @@ def get(path):
     with open(path) as file:
         return file.read()
 def past(path):
-    "The file as programs without the front see it."
+    "The file as programs without mainstay files see it."
     import subprocess
     left_out = {"MAINSTAY_FILES_MATCH": ""}
     return subprocess.run(["cat", path], env=left_out, capture_output=True, text=True).stdout
@@ -72,12 +72,12 @@ class Node:
         self.variables = {**os.environ, "MAINSTAY_FILES_STAGE": str(stage)}
 
     def words(self, program, *options, match=("restart*",)):
-        """The words that run a program, or a piece of Python, with its files protected."""
+        """The command line of a program, or a piece of Python, with its files protected."""
         matches = [word for pattern in match for word in ("--match", pattern)]
         return list(map(str, [MAINSTAY, "files", *matches, *options, "--", *python(program)]))
 
     def files(self, program, *options, code=0, match=("restart*",), **how):
-        """The end of a program with its files protected."""
+        """Runs a program with its files protected, and returns its result."""
         return self.run(self.words(program, *options, match=match), code=code, **how)
 
     def run(self, words, *, code=0, variables=(), folder=None, **how):
@@ -89,12 +89,12 @@ class Node:
         return done
 
     def mainstay(self, *words, code=0):
-        """The output of another command of Mainstay's on this node."""
+        """Runs another command of Mainstay on this node, and returns its output."""
         return self.run([MAINSTAY, *words], code=code).stdout
 
     @contextmanager
     def started(self, program, *options, **how):
-        """A program that runs beside the test. Its input and its output are pipes."""
+        """Starts a program beside the test. Its input and its output are pipes."""
         process = subprocess.Popen(
             self.words(program, *options, **how), cwd=self.folder, env=self.variables, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **self.given,
@@ -122,7 +122,7 @@ class Node:
         return sorted(path.name for path in (self.folder / ".mainstay" / "writing").glob("*"))
 
     def status(self):
-        """Generations as `mainstay files verify` judges them, and files on their way."""
+        """The document of `mainstay files verify`: generations, and files without their names."""
         import json
 
         return json.loads(self.run([MAINSTAY, "files", "verify", ".", "--json"], code=None).stdout)
@@ -145,7 +145,7 @@ class Node:
             return None
 
     def is_done(self):
-        """Waits until the helper has nothing more to carry. False: it was killed."""
+        """Waits until the helper has no more files to publish. False: it was killed."""
         return self.ask(b"finish\0")
 
     def ask(self, message):
@@ -161,7 +161,7 @@ class Node:
 
     @contextmanager
     def faulty_helper(self, fault, within=None):
-        """A helper with a fault. It stays until the end, or its death."""
+        """Starts a helper with a fault. It stays until the end, or until it is killed."""
         inject = build("faulty_helper.c", "faulty_helper.so", "-O1", "-shared", "-fPIC", "-ldl")
         with tempfile.TemporaryDirectory() as notes:
             notes = Path(notes)
@@ -189,7 +189,7 @@ class Node:
                 helper.wait(LIMIT_S)
 
     def end(self):
-        """The helper ends by itself, and nothing of the stage is left."""
+        """Waits until the helper ends by itself, and leaves nothing of the stage."""
         if helper := self.helper():
             wait_for_end(helper)
         left = [path.name for path in self.stage.glob("*/*")] if self.stage.exists() else []
@@ -217,7 +217,7 @@ def python(program):
 
 
 def kill_group(process):
-    """Kills a program that was started in a session of its own, with all its processes."""
+    """Kills a program in a session of its own, with all its processes."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(LIMIT_S)

@@ -1,4 +1,4 @@
-"""Under its name a restart file of an unchanged program is always one whole generation, whatever is killed, and when."""
+"""The name of a restart file always stands for one whole generation, whichever process is killed, at any moment."""
 
 import errno
 import json
@@ -44,11 +44,11 @@ def test_a_file_has_its_name_once_it_is_closed(node):
     ("os.set_inheritable(file, True); os.execv('/bin/false', ['false'])", 1),
     ("os.fork() or killed(); os.wait()", 0),
 ])  # fmt: skip
-def test_a_program_that_ends_badly_with_the_file_open_leaves_the_file_before(node, end, code):
+def test_a_program_that_ends_badly_with_the_file_open_leaves_the_previous_file(node, end, code):
     node.files("put('restart', 'old')")
     done = node.files(OPEN + end, code=code or 75)
     assert node.text() == "old" and node.torn() == "half"
-    assert "its program was killed with it open; the file before stays" in done.stderr
+    assert "its program failed or was killed with it open; the previous file stays" in done.stderr
     assert node.kept() == {1: "old"} and not node.writing()
 
 
@@ -95,7 +95,7 @@ def test_a_job_is_killed_with_its_helper_after_the_close(node, start):
 
 
 def test_a_helper_is_killed_at_each_step_of_a_publication(node):
-    """The name has the file before, or the new one; and the next start completes it."""
+    """The name stands for the previous file or the new one, and the next start completes the new one."""
     before = None
     for step in range(100):
         with node.faulty_helper(f"any:kill:{step}") as helper:
@@ -133,7 +133,7 @@ def test_hashes_without_their_generation_go(node):
 
 @pytest.mark.parametrize("start", STARTS)
 def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
-    """The next start reads the file before."""
+    """The next start reads the previous file."""
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
@@ -145,12 +145,12 @@ def test_a_job_is_killed_with_its_helper_in_the_middle(node, start):
 
 
 def test_a_torn_file_of_a_killed_job_fails_no_later_job(node):
-    """It is told once. The helper of the killed job still runs."""
+    """The next job prints its line once. The helper of the killed job still runs."""
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
     until(lambda: node.torn() == "half")
-    assert "its program was killed with it open" in node.files("put('restart', 'new')").stderr
+    assert "its program failed or was killed with it open" in node.files("put('restart', 'new')").stderr
     assert node.files("pass").stderr == "" and node.text() == "new"
 
 
@@ -158,18 +158,18 @@ TORN = OPEN + "if not os.fork(): killed()\nos.wait(); os.close(file)\n"
 WAITS = "print('torn', flush=True); sys.stdin.readline()\n"
 
 
-def test_a_torn_file_is_told_at_the_end_of_its_own_job_and_of_no_other(node):
-    """Before, the next `mainstay files` of the node that ended had the line, and the status 75."""
+def test_only_the_job_of_a_torn_file_prints_its_line_and_fails(node):
+    """Before, the next `mainstay files` to end on the node printed the line, and had the status 75."""
     with node.started(TORN + WAITS) as program:
         assert program.stdout.readline() == "torn\n"
         until(lambda: node.torn() == "half")
         assert node.files("put('restart.2', 'x')").stderr == ""
         _, errors = program.communicate("\n", timeout=LIMIT_S)
-    assert program.returncode == 75 and "restart: its program was killed with it open" in errors
+    assert program.returncode == 75 and "restart: its program failed or was killed with it open" in errors
 
 
-def test_a_torn_file_of_a_launched_job_is_told_by_its_last_rank(node):
-    """A rank that ends before cannot know if the file is written again. One that fails has nothing to lose."""
+def test_the_last_rank_of_a_job_prints_the_line_of_a_torn_file(node):
+    """An earlier rank cannot know if the file is written again. A rank whose program fails prints it at once."""
     node.variables |= {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3", "PMIX_NAMESPACE": "job1"}
     with node.started(WAITS.replace("torn", "up")) as last, node.started(TORN + WAITS) as first:
         assert (last.stdout.readline(), first.stdout.readline()) == ("up\n", "torn\n")
@@ -177,16 +177,16 @@ def test_a_torn_file_of_a_launched_job_is_told_by_its_last_rank(node):
         _, errors = first.communicate("\n", timeout=LIMIT_S)
         assert (first.returncode, errors) == (0, "")
         _, errors = last.communicate("\n", timeout=LIMIT_S)
-        assert last.returncode == 75 and "restart: its program was killed with it open" in errors
+        assert last.returncode == 75 and "restart: its program failed or was killed with it open" in errors
     with node.started(WAITS.replace("torn", "up")) as last:
         assert last.stdout.readline() == "up\n"
         done = node.files(TORN + "sys.exit(3)", code=3)
-        assert "restart: its program was killed with it open" in done.stderr
+        assert "restart: its program failed or was killed with it open" in done.stderr
         _, errors = last.communicate("\n", timeout=LIMIT_S)
         assert (last.returncode, errors) == (0, "")
 
 
-def test_a_set_that_is_not_whole_is_told_at_the_end_of_its_job_though_another_goes_on(node):
+def test_a_job_fails_with_a_set_that_is_not_whole_while_another_job_goes_on(node):
     with node.started("print('up', flush=True); sys.stdin.readline()") as other:
         assert other.stdout.readline() == "up\n"
         done = node.files("put('restart.base', 'new'); put('restart.0', 'new')", *SET, code=75)
@@ -200,10 +200,10 @@ def test_a_set_that_is_not_whole_is_told_at_the_end_of_its_job_though_another_go
     ("put('other', 'new'); os.rename('other', 'restart')", "new"), ("os.unlink('restart')", None),
     ("new = open('restart.tmp', 'w'); os.rename('restart.tmp', 'restart'); new.write('new'); new.close()", "new"),
 ])  # fmt: skip
-def test_a_torn_file_that_the_program_has_replaced_is_told_and_fails_nothing(node, again, text):
+def test_a_torn_file_that_the_program_has_replaced_has_a_line_and_fails_nothing(node, again, text):
     node.files("put('restart', 'old')")
     done = node.files(TORN + again)
-    assert node.text() == text and "restart: its program was killed with it open" in done.stderr, done
+    assert node.text() == text and "restart: its program failed or was killed with it open" in done.stderr, done
 
 
 def test_a_torn_file_that_a_process_has_open_still_is_told_at_the_end_of_its_job(node):
@@ -213,7 +213,7 @@ def test_a_torn_file_that_a_process_has_open_still_is_told_at_the_end_of_its_job
     left += "for _ in range(60000):\n  if os.path.exists('go'): break\n  time.sleep(0.01)"
     try:
         done = node.files("import time\n" + OPEN + "if not os.fork(): killed()\nos.wait()\n" + left, code=75)
-        assert "restart: its program was killed with it open" in done.stderr
+        assert "restart: its program failed or was killed with it open" in done.stderr
     finally:
         (node.folder / "go").touch()
     until(lambda: node.torn() == "half")
@@ -230,7 +230,7 @@ def test_the_next_helper_knows_that_a_file_is_torn(node):
         assert program.stdout.readline() == "torn\n"
         node.kill_helper()
         _, errors = program.communicate("\n", timeout=LIMIT_S)
-        assert program.returncode == 75 and "its program was killed with it open" in errors
+        assert program.returncode == 75 and "its program failed or was killed with it open" in errors
     assert node.text() == "old"
 
 
@@ -245,21 +245,24 @@ def test_the_next_helper_knows_of_a_holder_that_was_killed_together_with_the_hel
         end_of(child)
         end_of(helper)
         _, errors = program.communicate("\n", timeout=LIMIT_S)
-        assert program.returncode == 75 and "its program was killed with it open" in errors
+        assert program.returncode == 75 and "its program failed or was killed with it open" in errors
     assert node.text() == "old"
 
 
-def test_a_torn_file_that_was_replaced_fails_nothing_with_the_kernel_either(node):
+def test_a_torn_file_that_was_replaced_fails_nothing_with_catch_kernel_either(node):
     torn = OPEN + "child = os.fork()\nif not child: killed()\nos.wait(); os.close(file)\n"
     done = node.files(torn + "put('restart', 'new')", "--catch", "kernel")
-    assert node.text() == "new" and "restart: its program was killed with it open" in done.stderr, done
+    assert node.text() == "new" and "restart: its program failed or was killed with it open" in done.stderr, done
 
 
 def test_a_torn_set_that_is_followed_by_a_whole_one_fails_nothing(node):
     torn = "put('restart.base', 'x'); put('restart.0', 'x')\n" + TORN.replace("'restart'", "'restart.1'")
     done = node.files(torn + WRITE_SET, *SET)
     assert [node.text(name) for name in MEMBERS] == ["new"] * 3 and not node.writing(), done
-    assert "restart.1: its program was killed" in done.stderr and "restart.0: its set is not whole" in done.stderr, done
+    assert (
+        "restart.1: its program failed or was killed" in done.stderr
+        and "restart.0: its set is not whole" in done.stderr
+    ), done
     assert node.files(torn, *SET, code=75).stderr.count("not whole") == 2 and not node.writing()
 
 
@@ -269,7 +272,7 @@ def test_a_torn_file_is_not_replaced_by_another_one_or_by_a_half(node):
         "file = open('restart', 'w'); file.write('half'); file.flush(); os.fork() or killed(); os._exit(0)",
     ):
         done = node.files(TORN + again, code=75)
-        assert "restart: its program was killed with it open" in done.stderr, done
+        assert "restart: its program failed or was killed with it open" in done.stderr, done
 
 
 def test_a_file_that_was_not_saved_and_is_written_again_fails_nothing(node):
@@ -282,7 +285,7 @@ def test_a_file_that_was_not_saved_and_is_written_again_fails_nothing(node):
     assert node.text() == "newest"
 
 
-def test_a_program_that_updates_after_such_a_kill_begins_with_the_file_before(node):
+def test_a_program_that_updates_after_such_a_kill_begins_with_the_previous_file(node):
     node.files("put('restart', 'old')")
     with node.started(OPEN + "print('open', flush=True); signal.pause()") as program:
         assert program.stdout.readline() == "open\n"
@@ -312,7 +315,7 @@ def test_the_helper_alone_is_killed(node, moment):
 
 
 def test_a_file_is_whole_only_once_every_process_has_closed_it(node):
-    """Two descriptors by fcntl, as NumPy has; two processes; the child is killed."""
+    """A copy of the descriptor by fcntl, as NumPy makes; then a child that is killed with the file open."""
     node.files("put('restart', 'old')")
     done = node.files(
         OPEN
@@ -325,7 +328,7 @@ def test_a_file_is_whole_only_once_every_process_has_closed_it(node):
 
 
 def test_the_shell_redirects_to_a_protected_file(node):
-    """The shell opens it, forks, copies its descriptor, and runs programs."""
+    """The shell opens the file, forks, copies its descriptor, and runs programs."""
     script = (
         "echo one > restart; { echo two; /bin/echo three; } > restart.2; exec > restart.3; echo 4; exec /bin/echo five"
     )
@@ -335,8 +338,8 @@ def test_the_shell_redirects_to_a_protected_file(node):
     assert node.text() == "half\n" and node.torn() == "x\n", done
 
 
-def test_the_file_before_is_kept(node):
-    """A program that fails may close a bad file in order: the front cannot know. So it keeps older generations."""
+def test_older_generations_are_kept(node):
+    """A failing program may close a bad file in order. The file counts as whole, so the user needs the older ones."""
     for number in range(4):
         node.files(f"put('restart', '{number}')", "--keep", "3")
     assert node.kept() == {2: "1", 3: "2", 4: "3"}
@@ -384,10 +387,10 @@ def test_a_log_that_is_appended_to_passes_through(node):
         assert program.stdout.readline() == "said\n"
         assert node.text("restart.log") == "line"
     assert not (node.folder / ".mainstay").exists()
-    # It is no generation any more, and no damage.
+    # An append in place ends the generation, and is no damage.
     node.files("put('restart', 'one'); put('restart', '!', 'a'); print(get('restart'))")
     assert node.files("print(get('restart'))").stdout == "one!\n" and node.kept() == {}
-    # A staged file that is appended to is still one file.
+    # An append to a staged file goes into that file.
     node.files(
         "a = open('restart', 'w'); a.write('one'); a.flush(); b = open('restart', 'a'); b.write('two'); b.close(); a.close()"
     )
@@ -406,7 +409,7 @@ def test_a_signal_for_the_command_reaches_the_program(node):
 
 
 def test_other_preloads_stay_and_the_helper_has_none(node):
-    """Nor has it a file, a handler, or a folder of the program's."""
+    """The helper has no file, signal handler or working directory of the program."""
     done = node.files(
         f"put('restart', 'x'); print(os.environ['LD_PRELOAD']); print(get('restart'))",
         variables={"LD_PRELOAD": "/lib/x86_64-linux-gnu/libm.so.6"},
@@ -418,7 +421,7 @@ def test_other_preloads_stay_and_the_helper_has_none(node):
     ) as program:
         assert program.stdout.readline() == "open\n"
         node.kill_helper()
-        # The library starts this one.
+        # The library starts this helper.
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "again\n"
@@ -430,7 +433,7 @@ def test_other_preloads_stay_and_the_helper_has_none(node):
 
 
 def links_of(process):
-    """The files that a process has open."""
+    """The paths of the files that a process has open."""
     links = []
     for fd in os.listdir(f"/proc/{process}/fd"):
         with suppress(FileNotFoundError):
@@ -449,7 +452,7 @@ def test_all_programs_of_the_node_see_a_new_file_at_once(node):
 
 
 def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
-    """HDF5 opens a file so before it writes it anew."""
+    """HDF5 opens a file for reading and writing before it writes it anew."""
     node.files("put('restart', 'old')")
     before = os.stat(node.folder / "restart")
     node.files(
@@ -560,7 +563,7 @@ def test_a_program_without_descriptors_0_to_2_is_protected(node):
 
 
 def flip(path):
-    """As a disk does: the times stay."""
+    """Flips a bit as a disk does: the times stay."""
     before = os.stat(path)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -569,21 +572,21 @@ def flip(path):
 
 
 @pytest.mark.parametrize("damaged", ["restart", ".mainstay/kept/restart.g2.hashes"])
-def test_a_damaged_file_gives_way_to_the_one_before(node, damaged):
+def test_a_damaged_file_gives_way_to_the_previous_one(node, damaged):
     node.files("put('restart', 'old'); put('restart', 'new')")
     flip(node.folder / damaged)
     node.end()  # a helper verifies a file once
     done = node.files("print(get('restart'))")
     assert done.stdout == "old\n" and "restart is damaged (generation 2); generation 1 is read instead" in done.stderr
     done = node.files("print(get('restart'))", "--damaged", "fail", code=1)
-    assert "Input/output error" in done.stderr and "`mainstay files restore` has generation 1" in done.stderr
+    assert "Input/output error" in done.stderr and f"mainstay files restore {node.folder} restart@1" in done.stderr
     assert "DAMAGED" in node.mainstay("files", "verify", ".", code=None)
     assert [one["good"] for one in node.status()["files"][0]["generations"]] == [False, True]
     node.mainstay("files", "restore", ".", "restart")
     assert node.text() == "old"
     flip(node.folder / "restart")
     done = node.files("print(get('restart'))", code=1)
-    assert "restart is damaged, and so is each older generation that was kept" in done.stderr
+    assert "restart is damaged, and so is each older generation; remove it" in done.stderr
 
 
 def test_ls_verify_and_restore(node):
@@ -609,8 +612,10 @@ def test_ls_verify_and_restore(node):
         node.mainstay("files", "restore", ".", "restart@1") == "./restart is generation 1 now\n"
         and node.text() == "old"
     )
-    node.mainstay("files", "restore", ".", "restart@7", code=None)
-    assert node.text() == "old"
+    done = node.run([MAINSTAY, "files", "restore", ".", "restart@7"], code=1)
+    assert "there is no such generation; `mainstay files verify .` lists" in done.stderr and node.text() == "old"
+    done = node.run([MAINSTAY, "ls", "."], code=3)
+    assert "is not a Mainstay space" in done.stderr and "`mainstay files ls .`" in done.stderr
     (node.folder / "restart").unlink()
     (node.folder / "restart").write_text("by hand")
     assert "was not written with `mainstay files`" in node.mainstay("files", "ls", ".")
@@ -636,7 +641,7 @@ def test_a_file_without_room_in_memory_is_written_through(node, end, text):
     assert done.stdout == "1 half\n" and node.text() == text and not node.writing()
 
 
-def test_a_file_that_cannot_be_saved_after_the_close_is_told(node):
+def test_a_file_that_cannot_be_saved_after_the_close_has_a_line(node):
     node.files("put('restart', 'old')")
     with node.faulty_helper(f"fsync:{errno.EIO}:0") as helper:
         done = node.files("put('restart', 'new')", code=75)
@@ -666,17 +671,17 @@ def test_a_program_that_no_library_can_be_loaded_into_is_refused_by_name(node, s
         assert f"{scratch / name} cannot be caught: {reason}" in done.stderr
 
 
-def test_a_stage_of_another_making_is_refused(node):
+def test_a_stage_that_others_can_enter_is_refused(node):
     os.mkdir(node.stage, 0o755)
     os.chmod(node.stage, 0o755)
-    assert "others can change the folder of the stage" in node.files("pass", code=None).stderr
+    assert "other users can enter it" in node.files("pass", code=None).stderr
     os.rmdir(node.stage)
     os.symlink("/tmp", node.stage)
     assert "cannot be used" in node.files("pass", code=None).stderr
     os.unlink(node.stage)
 
 
-def test_a_relative_stage_is_one_of_the_working_directory(node):
+def test_a_relative_stage_is_in_the_working_directory(node):
     """Before, the helper looked for it in /, and the command waited for the helper for half a minute."""
     for number, (command, match) in enumerate((("files", "--match"), ("run", "--files"))):
         program = python(f"put('restart', '{number}'); print(os.environ['MAINSTAY_FILES_STAGE'])")
@@ -694,8 +699,8 @@ open(stage, 'x').close()
 """
 
 
-def test_each_failure_of_the_front_has_its_exit_code(node):
-    """And not one that the program may have as well. The help and the guide list them."""
+def test_each_failure_of_the_command_has_its_exit_code(node):
+    """The codes differ from those of programs. The help and the guide list them."""
     assert "--match" in node.files("pass", match=(), code=2).stderr
     os.mkdir(node.stage, 0o755)
     assert "cannot be used" in node.files("print('started')", code=4).stderr
@@ -709,7 +714,7 @@ def test_each_failure_of_the_front_has_its_exit_code(node):
             subprocess.run(["rm", "-rf", f"{node.stage}.gone"], check=True)
 
 
-def test_a_read_only_file_system_is_told_as_without_the_front(node):
+def test_a_program_gets_the_same_errors_from_a_read_only_file_system(node):
     program = "for how in ('w', 'r+', 'x'):\n  for name in ('restart', 'restart.2'):\n    try:\n      open(name, how)\n    except OSError as error:\n      print(name, how, error.errno)"
     script = 'mount -t tmpfs none . && cd "$PWD" && echo old > restart && mount -o remount,ro . && "$@"'
     plain, done = (
@@ -809,7 +814,7 @@ def test_a_set_in_a_folder_that_is_renamed_becomes_whole_there(node):
 
 @pytest.mark.parametrize("part", [1, *rarely(0, 2, 3)])
 def test_a_helper_is_killed_at_each_step_of_a_set(node, part):
-    """After the next start all files are new, or all are old."""
+    """After the next start all files of the set are new, or all are old."""
     node.files(WRITE_SET.replace("new", "-1"), *SET)
     for step in range(part, 100, 4):
         with node.faulty_helper(f"any:kill:{step}") as helper:
@@ -845,7 +850,7 @@ def test_strange_files_beside_the_protected_ones_are_survived(node, scratch):
 
 
 def test_a_renamed_folder_takes_its_files_along(node):
-    """A program writes its checkpoint to a folder, and renames that at once."""
+    """A program writes its checkpoint to a folder, and renames the folder at once."""
     done = node.files(
         """
         for step in range(3):
@@ -865,7 +870,7 @@ def test_a_renamed_folder_takes_its_files_along(node):
     assert (node.folder / "renamed" / "restart").read_text() == "all"
 
 
-def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node):
+def test_a_file_of_a_removed_folder_does_not_appear_in_a_folder_with_the_same_inode(node):
     done = node.files(
         """
         import shutil
@@ -881,7 +886,7 @@ def test_a_file_of_a_removed_folder_is_not_that_of_a_folder_with_its_inode(node)
         """.replace("\n        ", "\n"),
         code=None,
     )
-    # 75 if a copy failed while its folder was being removed.
+    # 75: a copy failed because its folder was being removed.
     assert done.returncode in (0, 75) and "Traceback" not in done.stderr, done
     assert all((node.folder / f"e{turn}" / "restart").read_text() == "second" for turn in range(20))
 

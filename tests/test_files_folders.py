@@ -15,7 +15,7 @@ def node(scratch):
 
 
 def test_a_listing_shows_each_closed_file_and_nothing_of_mainstays(node):
-    """A program looks for its newest restart file, or for old ones to remove."""
+    """Programs list a folder to find the newest restart file, or old ones to remove."""
     done = node.files(
         IMPORTS
         + """
@@ -32,7 +32,7 @@ print(subprocess.run(["find", ".", "-type", "f"], capture_output=True, text=True
 
 
 def test_a_folder_is_removed_with_its_files(node):
-    """At once after the close, as tests with temporary folders do."""
+    """The program removes it right after the close, as tests with temporary folders do."""
     node.files(
         IMPORTS
         + """
@@ -51,7 +51,7 @@ for number in range(20):
 
 
 def test_a_folder_with_a_file_is_not_removed(node):
-    """The file may be open, closed, or published; it may be one that is not protected."""
+    """The file is open, closed, published, or not protected."""
     node.files(
         IMPORTS
         + """
@@ -108,7 +108,7 @@ def test_a_new_file_has_the_group_of_its_folder(node):
 
 
 def test_no_folder_or_link_takes_the_name_of_a_file(node):
-    """The file is closed, and may have no name yet."""
+    """The file is closed, and may not have its name yet."""
     node.files(
         IMPORTS
         + """

@@ -1,4 +1,4 @@
-"""Processes that share a file of `mainstay files`: children, mappings, processes that the program leaves behind, locks."""
+"""Processes that share a protected file: children, mappings, processes that the program leaves behind, locks."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def node(scratch):
 
 
 def steps(*steps):
-    """A C program that does these steps."""
+    """A program in C that runs the steps in its arguments."""
     return [build("kernel.c", "steps", "-O1"), *steps]
 
 
@@ -120,7 +120,7 @@ MAPPED = {
 
 @pytest.mark.parametrize("how", MAPPED)
 def test_a_mapping_counts_as_an_open_file(node, how):
-    """The descriptor is closed before."""
+    """The program closes the descriptor first."""
     program, code, text = MAPPED[how]
     node.files("put('restart', 'old')")
     done = node.files(steps(*program), code=code)
@@ -132,7 +132,7 @@ SILENT = {
     "killed": MAPPED["killed"],
     "failed": MAPPED["failed"],
     "ended": MAPPED["ended"],
-    # The helper looks at each call with a name.
+    # At each call with a name the helper looks at the holders.
     "unmapped": ((*MAP, "store:half", "unmap", "stat:restart", "kill"), 137, "halfhalf"),
     "forked": MAPPED["forked"],
     "fork failed": MAPPED["fork failed"],
@@ -193,7 +193,7 @@ wait_for('go'); os.write(file, b' and half'); os.close(file); wait_for('end')
 
 @contextmanager
 def left_behind(node):
-    """A program that ends, and a child of it that has the file open. The child ends once the test does."""
+    """A program that ends, and leaves a child with the file open. The child ends with the test."""
     with node.started(LEFT_BEHIND) as program:
         try:
             yield program
@@ -202,7 +202,7 @@ def left_behind(node):
             (node.folder / "end").touch()
 
 
-def test_a_process_that_is_left_behind_is_waited_for_until_it_closes_its_file(node):
+def test_the_command_waits_until_a_process_left_behind_closes_its_file(node):
     node.files("put('restart', 'old')")
     with left_behind(node) as program:
         assert "restart is still open in process" in program.stderr.readline()
@@ -212,7 +212,7 @@ def test_a_process_that_is_left_behind_is_waited_for_until_it_closes_its_file(no
 
 
 def test_a_signal_ends_that_wait(node):
-    """The process goes on, and its file gets its name later."""
+    """The process goes on, and the file gets its name later."""
     with left_behind(node) as program:
         assert "restart is still open in process" in program.stderr.readline()
         program.send_signal(signal.SIGTERM)
@@ -238,7 +238,7 @@ def count(how):
 
 @pytest.mark.parametrize("how", ["fcntl.LOCK_EX", "fcntl.LOCK_EX | fcntl.LOCK_NB"])
 def test_programs_that_update_one_file_under_flock_lose_nothing(node, how):
-    """Each opens it by itself."""
+    """Each program opens the file by itself."""
     node.files("put('restart', '0')")
     node.files(COUNT + f"for _ in range(3): os.fork()\nfor _ in range(10): count({how})\nwhile True:\n  try: os.wait()\n"
                "  except ChildProcessError: break")  # fmt: skip

@@ -62,7 +62,7 @@ WRITERS = {
     "writer", [pytest.param(name, marks=[needs_judges] if "netcdf" in name else []) for name in WRITERS]
 )
 def test_a_killed_writer_leaves_a_whole_file(scratch, writer):
-    """A third of the kills take the helper along. The file is never older than the last one that was closed."""
+    """A third of the kills hit the helper, too. The file is never older than the last one that the program has closed."""
     chance = random.Random(writer)
     words, reader = WRITERS[writer]
     words = words()
@@ -90,7 +90,7 @@ def test_a_killed_writer_leaves_a_whole_file(scratch, writer):
         print(f"{writer}: {KILLS} kills, {torn} in the middle of a file, {KILLS} whole files")
 
 
-# It writes over its only restart file every 10 steps, without a rename.
+# LAMMPS overwrites its only restart file every 10 steps, without a rename.
 MELT = """
 if "${goes_on} > 0" then "read_restart restart.melt" else &
   "units lj" "lattice fcc 0.8442" "region box block 0 8 0 8 0 8" "create_box 1 box" "create_atoms 1 box" "mass 1 1.0" &
@@ -134,7 +134,7 @@ def test_lammps_that_is_killed_ends_as_an_undisturbed_run(scratch):
                 lines += program.stdout.readlines()
                 kill_group(program)
             steps = [int(line.split()[-1]) for line in lines if line.startswith("saved at") and line.endswith("\n")]
-            # The file may have been closed without a line.
+            # The kill may have come between the close and the line.
             assert steps[0] - saved in (10, 20), (saved, steps)
             saved = steps[-1]
         last = saved + 20

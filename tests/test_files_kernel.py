@@ -1,4 +1,4 @@
-"""`mainstay files --catch kernel`: programs that no library can catch. Each program kills itself at a step."""
+"""`mainstay files --catch kernel`: programs that no library can catch. The programs kill themselves at a given step."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ OLD = ["open:restart:w", "put:old", "close"]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The program, linked statically, and the one that calls the system by itself."""
+    """The test program, linked statically, and one that makes system calls directly."""
     folder = tmp_path_factory.mktemp("kernel")
     for name, flags in {"static": ["-static"], "raw": ["-DRAW"]}.items():
         subprocess.run(["cc", "-O1", "-Wall", *flags, "-o", folder / name, SOURCE], check=True, timeout=LIMIT_S)
@@ -35,7 +35,7 @@ def program(request, built):
 
 @pytest.fixture
 def stage():
-    """A folder in memory that is gone at the end, as the helper removes it once nothing is left."""
+    """A folder in memory. The helper must remove it at the end."""
     folder = Path(tempfile.mkdtemp(prefix="mainstay-files-kernel-", dir="/dev/shm"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -43,7 +43,7 @@ def stage():
 
 @pytest.fixture
 def protected(scratch, stage):
-    """Runs the steps, with the files `restart*` protected. The result is the exit code, the output, and the errors."""
+    """Runs the steps with the files `restart*` protected. Returns the exit code, the output, and the errors."""
 
     def run(program, *steps, catch=("--catch", "kernel"), inside=()):
         words = [MAINSTAY, "files", *catch, "--match", "restart*", "--stage", stage, "--", *inside, program, *steps]
@@ -55,7 +55,7 @@ def protected(scratch, stage):
 
 @pytest.fixture
 def restart(scratch):
-    """The content of a file, or None."""
+    """The content of a file; None if it is missing."""
 
     def read(name="restart"):
         path = scratch / name
@@ -140,7 +140,7 @@ def test_a_file_that_is_open_may_be_renamed_and_removed(program, protected, scra
 
 
 def test_a_renamed_folder_takes_its_files_along(program, protected, scratch):
-    """One is open, and one is on its way."""
+    """One file is open, and one has no name yet."""
     (scratch / "new").mkdir()
     steps = ["open:new/restart.1:w", "put:one", "close", "open:new/restart.2:w", "put:tw", "rename:new:done", "put:o"]
     code, output, errors = protected(program, *steps, "show:done/restart.1", "show:done/restart.2", "close")
@@ -171,7 +171,7 @@ def test_a_pattern_for_a_path_holds_through_a_linked_folder(built, scratch, stag
 
 
 def test_a_child_that_is_killed_with_the_file_open_leaves_the_old_file(program, protected, restart):
-    """The parent has closed the file, and the kernel sees no writer once the child is gone."""
+    """The parent has closed the file. Once the child is gone, the kernel sees no writer."""
     assert protected(program, *OLD)[0] == 0
     code, output, errors = protected(
         program, "open:restart:w", "put:n", "fork", "put:e", "kill", "end", "close", "join", "stat:restart"
@@ -181,7 +181,7 @@ def test_a_child_that_is_killed_with_the_file_open_leaves_the_old_file(program, 
 
 
 def test_a_child_that_has_closed_the_file_may_be_killed(program, protected, restart):
-    # The helper looks at each call with a name.
+    # At each call with a name the helper looks at the holders.
     child = ["fork", "close", "stat:restart", "kill", "end"]
     code, output, errors = protected(program, "open:restart:w", "put:n", *child, "join", "put:ew", "close")
     assert (code, output.splitlines()[-1]) == (0, "child killed"), errors
@@ -196,7 +196,7 @@ def test_the_file_is_whole_once_parent_and_child_have_closed_it(program, protect
     assert restart() == "new"
 
 
-def test_a_process_that_the_program_leaves_behind_is_waited_for(program, protected, restart):
+def test_the_command_waits_for_a_process_that_the_program_leaves_behind(program, protected, restart):
     steps = ["fork", "open:restart:w", "put:new", "close", "end"]
     assert protected(program, *steps)[0] == 0
     assert restart() == "new"
@@ -241,7 +241,7 @@ def test_the_program_is_killed_with_its_supervisor_and_leaves_the_old_file(progr
         job.kill()
     until(lambda: not is_alive(stopped))
     code, output, errors = protected(program, "show:restart")
-    # 75 only if the helper sees the end of the killed program after this start. A helper that has ended says nothing.
+    # 75 only if the helper sees the kill after this start. A helper that has ended prints no line.
     assert code in (0, 75) and output == "restart is 'old'\n", errors
     assert (scratch / ".mainstay" / "torn" / "restart").exists()
     assert restart() == "old"
@@ -269,7 +269,7 @@ def test_other_files_and_logs_are_left_alone(program, protected, scratch, restar
 def test_each_refusal_names_the_way_out(built, protected):
     code, _, errors = protected(built / "static", catch=())
     assert code == 126 and "is linked statically" in errors and "or give --catch kernel" in errors
-    # A front inside: said by the inner one.
+    # `mainstay files` inside of `mainstay files`: the inner one refuses.
     inside = [MAINSTAY, "files", "--catch", "kernel", "--match", "x", "--"]
     code, _, errors = protected(built / "static", inside=inside)
     assert code == 126 and "runs under `mainstay files --catch kernel` already" in errors

@@ -1,4 +1,4 @@
-"""Cases in which `mainstay files` protected a file not at all, and said nothing. Now it does, or says so."""
+"""Files that `mainstay files` once left unprotected without a line. Now it protects them, or prints a line."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ def test_each_function_that_starts_a_program_puts_our_variables_back(node, way):
     assert node.kept() == {1: "it's sh\n"} and done.stderr == ""
     names = {line.split("=")[0] for line in done.stdout.splitlines()}
     ours = {"LD_PRELOAD", *(f"MAINSTAY_FILES_{name}" for name in ("STAGE", "MATCH", "EXCLUDE", "OPTIONS", "COMMAND"))}
-    # The shell adds some of its own.
+    # The shell adds variables of its own.
     assert ours <= names and names - ours <= {"PWD", "OLDPWD", "SHLVL", "_"}, done
 
 
@@ -61,12 +61,12 @@ def test_other_preloads_and_variables_of_the_program_stay(node):
 
 
 def test_a_program_can_be_left_out_by_an_empty_variable(node):
-    """The library is not even loaded: some programs do not bear that."""
+    """The library is not even loaded: some programs do not run with it."""
     done = node.files(["env", "-i", "MAINSTAY_FILES_MATCH=", "sh", "-c", f"{WRITE}; sh -c 'echo ${{LD_PRELOAD-none}}'"])
     assert done.stdout == "none\n" and node.text() == "new\n" and not (node.folder / ".mainstay").exists()
 
 
-def test_an_inner_front_keeps_its_own_patterns(node):
+def test_an_inner_command_keeps_its_own_patterns(node):
     inner = node.words(["sh", "-c", "echo x > other; echo y > restart"], match=["other"])
     node.files(["sh", "-c", 'unset LD_PRELOAD; "$@"', "sh", *inner])
     assert node.kept("other") == {1: "x\n"} and node.kept() == {}
@@ -80,7 +80,7 @@ GO_NOTE = '__asm__(".section .note.go.buildid,\\"a\\",@note; .long 4, 4, 4; .asc
 
 @pytest.fixture(scope="module")
 def strange(tmp_path_factory):
-    """Programs that the library cannot catch."""
+    """A folder with programs that the library cannot catch."""
     folder = tmp_path_factory.mktemp("strange")
     source = folder / "one.c"
     source.write_text("int main(void) { return 0; }\n")
@@ -108,7 +108,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_program_that_cannot_be_caught_is_named_once_when_a_script_starts_it(node, strange, name):
+def test_a_line_names_a_program_that_cannot_be_caught_once_if_a_script_starts_it(node, strange, name):
     reason, way_out = STRANGE[name]
     done = node.files(["sh", "-c", f"for i in 1 2 3; do {strange}/{name}; done; {WRITE}; env -i {strange}/{name}"])
     lines = [line for line in done.stderr.splitlines() if str(strange) in line]
@@ -127,7 +127,7 @@ def test_the_same_program_is_refused_if_the_command_starts_it(node, strange, nam
     assert f"{strange / name} cannot be caught: {reason}" in done.stderr and way_out in done.stderr
 
 
-def test_a_program_is_found_in_the_path_before_it_is_judged(node, strange):
+def test_the_command_finds_a_program_in_the_path_before_it_judges_it(node, strange):
     program = "import subprocess\nfor i in range(2): subprocess.run(['static'], check=True)"
     done = node.files(program, variables={"PATH": f"/nowhere:{strange}:{os.environ['PATH']}"})
     assert done.stderr.count("static is not protected: it is linked statically") == 1, done
@@ -265,7 +265,7 @@ def test_a_folder_that_is_named_with_a_slash_at_its_end_takes_its_files_along(no
 
 
 def test_a_file_without_a_published_one_is_not_exchanged(node):
-    """The program takes another way, as on a file system without this call."""
+    """The program must take another way, as on a file system without this call."""
     node.files("put('restart.1', 'one')")
     done = node.files(EXCHANGE + "file = open('restart.2', 'w'); exchange('restart.1', 'restart.2'); file.write('two')")
     assert done.stdout == f"{errno.EINVAL}\n"
@@ -294,14 +294,14 @@ def test_a_new_name_is_expected_to_be_as_large_as_the_last_of_its_kind(node):
     ).replace("\n        ", "\n")
     done = node.files(program, "--room", "900000")
     places = dict(line.split() for line in done.stdout.splitlines())
-    # The size of the first one is not known.
+    # The size of the first file is not known.
     assert places == {
         "restart.1": "files", "restart.2": "files", "restart.3": "files", "restart.4": "writing", "restart.other": "files",
     }  # fmt: skip
     assert [len(node.text(f"restart.{number}")) for number in (1, 2, 3, 4)] == [400_000, 1, 1, 1]
 
 
-# ---- Programs that change a published file past the front ----
+# ---- Other programs change a published file in place ----
 
 
 def damage(path):
@@ -314,7 +314,7 @@ def damage(path):
 
 
 @pytest.mark.parametrize("change", ["by hand", "", "shorter"])
-def test_a_file_that_another_program_has_changed_is_the_users_and_no_damage(node, change):
+def test_a_file_that_another_program_has_changed_is_no_damage(node, change):
     node.files("put('restart', 'old'); put('restart', 'nearly new')")
     (node.folder / "restart").write_text(change)
     page = node.mainstay("files", "verify", ".")
@@ -352,7 +352,7 @@ def test_a_file_that_another_program_changes_while_an_older_one_is_on_its_way_st
 
 
 def test_a_file_whose_time_its_program_has_set_is_still_verified(node):
-    """The first good look takes the new time over."""
+    """The first good verification records the new time."""
     node.files("put('restart', 'old'); put('restart', 'new'); os.utime('restart', (1, 2))")
     assert node.mainstay("files", "verify", ".").count("good") == 2
     damage(node.folder / "restart")
@@ -361,7 +361,7 @@ def test_a_file_whose_time_its_program_has_set_is_still_verified(node):
 
 
 def test_a_file_that_is_not_protected_is_no_damage_later(node):
-    """Its helper cannot make a new generation, so the program writes into the published one."""
+    """The helper cannot make a new generation, so the program writes into the published file."""
     node.files("put('restart', 'old')")
     writing = node.folder / ".mainstay" / "writing"
     writing.rmdir()

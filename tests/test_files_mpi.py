@@ -1,4 +1,4 @@
-"""`mainstay files` with files that several ranks write: by MPI-IO on one node and on two, past MPI, and in sets."""
+"""`mainstay files` with files that several ranks write: by MPI-IO on one node and on two, without MPI-IO, and in sets."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ class Job:
         return self.folder / "restart"
 
     def words(self, places, *calls, options=("--keep", 9), program=None):
-        """The words of a job that makes these calls."""
+        """The command line of a job that makes these calls."""
         # A node may have more ranks than this machine has cores.
         unbound = [] if self.mpi is MPICH else ["--bind-to", "none"]
         hosts = ",".join(f"{node}:{ranks}" for node, ranks in places.items())
@@ -52,14 +52,14 @@ class Job:
         return {"env": variables, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
 
     def run(self, places, *calls, code=0, **more):
-        """Its output."""
+        """Runs a job, and returns its output."""
         words = self.words(places, *calls, **more)
         done = subprocess.run(words, **self.how(), stdin=subprocess.DEVNULL, timeout=40)
         assert code is None or done.returncode == code, done.stdout
         return done.stdout
 
     def good(self, places, *calls, **how):
-        """The same; each call of each rank must succeed."""
+        """Runs a job. Each call of each rank must succeed."""
         output = self.run(places, *calls, **how)
         ranks = range(sum(places.values()))
         assert sorted(results(output)) == sorted((str(r), call, "ok") for r in ranks for call in calls), output
@@ -71,7 +71,7 @@ class Job:
         return len(list((self.folder / ".mainstay" / "kept").glob("restart.g*[0-9]")))
 
     def unfinished(self):
-        """The files in the target's file system that have no name yet, the claims of names, and the sets."""
+        """The files in `.mainstay`: files without their names, claims of names, and sets."""
         beside = self.folder / ".mainstay"
         return [path for part in ("writing", "claims", "sets") for path in (beside / part).glob("*")]
 
@@ -100,7 +100,7 @@ def whole(value, places):
 
 
 def part(value, places, ranks):
-    """The content with the blocks of these ranks alone."""
+    """The content of a file with the blocks of these ranks alone."""
     count, found = sum(places.values()), bytearray(whole(value, places))
     for block in range(BLOCKS * count):
         if block % count not in ranks:
@@ -118,7 +118,7 @@ def results(output):
 def test_a_file_that_all_ranks_write_gets_its_name_once_all_have_closed_it(job, places):
     job.good(places, "create", "write:1", "check:1", "close", "look:1")
     assert (job.path.read_bytes(), job.generations()) == (whole(1, places), 1)
-    # Without truncation, the file keeps what nobody writes.
+    # Without truncation the file keeps the bytes that no rank writes.
     job.good(places, "update", "check:1", "write:2", "check:2", "close", "look:2", "readonly", "check:2", "close")
     assert (job.path.read_bytes(), job.generations()) == (whole(2, places), 2)
     job.good(places, "update", "size:40500", "close", "create", "size:0", "write:3", "close", "look:3")
@@ -131,14 +131,14 @@ def test_a_file_that_all_ranks_write_gets_its_name_once_all_have_closed_it(job, 
 @pytest.mark.parametrize("killed", [2, *rarely(0, 1)])
 @pytest.mark.parametrize("places", [TWO, *rarely(ONE)], ids=lambda places: str(len(places)))
 @pytest.mark.parametrize("calls", [["write:2"], *rarely([], ["write:2", "check:2"])], ids=len)
-def test_a_killed_rank_leaves_the_file_before(job, places, killed, calls):
+def test_a_killed_rank_leaves_the_previous_file(job, places, killed, calls):
     job.good(places, "create", "write:1", "close")
     job.killed(places, "update", *calls, "barrier", f"kill:{killed}", "barrier", "close")
     assert job.path.read_bytes() == whole(1, places)
-    # A new start goes on from it.
+    # A new start reads the previous file.
     job.good(places, "look:1", "update", "write:3", "close", "look:3")
     assert (job.path.read_bytes(), job.unfinished()) == (whole(3, places), [])
-    # Over nodes no rank returns from its close before the file is safe. A helper brings it to its name.
+    # On several nodes no rank returns from its close before the file is durable. Then a helper gives it the name.
     closed = ["close", "barrier"] if places is ONE else ["close"]
     job.killed(places, "update", "write:4", *closed, f"kill:{killed}", "readonly")
     until(lambda: job.path.read_bytes() == whole(4, places) and not job.unfinished())
@@ -156,7 +156,7 @@ def test_the_rest_of_a_lost_node_is_dropped_at_the_next_start(job, lost):
         for node in [lost, *TWO]:
             job.nodes.lose(node)
     assert job.path.read_bytes() == whole(1, TWO)
-    # The helper of the first rank has dropped the file, if the end of the other node has ended its ranks first.
+    # If the loss of the other node has ended the first rank already, its helper has dropped the file.
     assert job.unfinished() != [] or lost == "n2"
     for node in TWO:
         job.nodes.come_back(node)
@@ -165,7 +165,7 @@ def test_the_rest_of_a_lost_node_is_dropped_at_the_next_start(job, lost):
 
 
 @pytest.mark.parametrize("places", [TWO, *rarely(ONE)], ids=lambda places: str(len(places)))
-def test_a_file_that_nodes_open_past_mpi_is_refused_to_the_second(job, places):
+def test_the_second_node_cannot_open_a_file_without_mpi(job, places):
     output = job.run(places, "posix:1")
     opened = {int(rank) for rank, _, result in results(output) if result == "ok"}
     assert len(results(output)) == 3, output
@@ -190,7 +190,7 @@ def test_two_groups_that_open_one_name_at_a_time_write_no_mixture(job):
 
 @pytest.mark.each_mpi
 def test_a_set_of_two_nodes_becomes_whole_at_once(job):
-    """Nothing stays behind of a killed job, though its helpers may serve the next one, or end while that runs."""
+    """A killed job leaves nothing behind. Its helpers may serve the next job, or end while the next job runs."""
     options = ["--set", "{}.*"]
 
     def members():
@@ -198,7 +198,7 @@ def test_a_set_of_two_nodes_becomes_whole_at_once(job):
 
     job.good(TWO, "member:1", "barrier", "member:2", options=options)
     assert members() == 3 * [content(2, BLOCK)]
-    # Rank 2 has the other node alone.
+    # Rank 2 is alone on the other node.
     job.killed(TWO, "torn:2", "barrier", options=options)
     assert members() == 3 * [content(2, BLOCK)]
     job.good(TWO, "member:3", options=options)

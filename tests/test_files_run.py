@@ -52,7 +52,7 @@ def test_files_in_a_folder_that_the_pattern_does_not_name_are_progress(node):
 
 @pytest.mark.parametrize("pattern", ["restart*", "{}/other/restart*", "other/restart*"])
 def test_files_of_another_machine_are_found_in_the_folders(node, scratch, pattern):
-    """A process on another machine cannot reach the file for reports."""
+    """A process on another machine cannot report to `mainstay run`."""
     (node.folder / "other").mkdir()
     chdir = "" if pattern == "restart*" else "os.chdir('other')\n"
     job = OPENMPI.mpiexec(1, python(chdir + STEP + "killed()"))
@@ -63,7 +63,7 @@ def test_files_of_another_machine_are_found_in_the_folders(node, scratch, patter
     )
 
 
-def test_many_files_are_told_in_one_line(node):
+def test_one_line_counts_many_files(node):
     program = STEP + "put('restart.2', 'x'); put('restart.3', 'x')\nkilled()"
     done = run(node, program, "--restarts", "9", "--files", "restart*")
     assert f"going on from generation 1 of {node.folder}/restart.3, the newest of 3 files\n" in done.stderr, done.stderr
@@ -84,7 +84,7 @@ def test_a_job_without_a_whole_file_begins_anew(node):
     assert "the job saved nothing: it closed no file that matches --files" in done.stderr, done.stderr
 
 
-def test_a_job_that_is_cut_off_after_a_new_generation_is_to_be_run_again(node):
+def test_a_job_that_is_cut_off_after_a_new_generation_asks_for_another_run(node):
     words = ["--files", "restart*", "--", *python("put('restart', 'x'); print('closed', flush=True); signal.pause()")]
     with Run(*words, cwd=node.folder, env=node.variables) as running:
         running.until("^closed$")

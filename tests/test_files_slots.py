@@ -1,4 +1,4 @@
-"""`mainstay run --virtual --files`: the restart files that ranks in slots write are whole under their names, and come back
+"""`mainstay run --virtual --files`: the restart files of ranks in slots are whole under their names, and come back
 after a kill."""
 
 import os
@@ -25,7 +25,7 @@ def program():
 
 @pytest.fixture(params=[0, 2], ids=["alone", "launched"])
 def words(request, program, scratch, monkeypatch):
-    """The words of `mainstay run` for the program with some holds, in a folder of its own."""
+    """The command line of `mainstay run` for the program, in a folder of its own. The program stops at some holds."""
     monkeypatch.setenv("MAINSTAY_FILES_STAGE", str(scratch / "stage"))
 
     def words(folder, *holds):
@@ -52,14 +52,14 @@ def save(folder):
 
 
 def step_of(path):
-    """The step of a restart file, which must be whole."""
+    """The step in a restart file. The file must be whole."""
     numbers = struct.unpack("<20000Q", path.read_bytes())
     assert numbers[0] == sum(numbers[1:]), path
     return (numbers[1] - int(path.suffix[1:])) // 1000003
 
 
 def steps_in(folder):
-    """The steps of all files, once those that were closed are under their names."""
+    """The steps in all files, once each closed file has its name."""
     complete = [MAINSTAY, "files", "--match", "none", "--", "true"]
     done = subprocess.run(complete, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done
@@ -74,7 +74,7 @@ def undisturbed(calm, words):
 
 
 def is_as(folder, output, calm, expected):
-    """The job has the output and the files of the undisturbed one."""
+    """Asserts that the job has the output and the files of the undisturbed one."""
     result = [line for line in expected.splitlines() if line.startswith("sum ")]
     assert len(result) == 1 and result[0] in output.splitlines(), output
     for name in [*NAMES, "restart.table", "restart.all"]:
@@ -91,7 +91,7 @@ def goes_on(folder, words):
     holds = folder.joinpath("holds").read_text().split()
     status, output = run(*words(folder, *holds), cwd=folder)
     assert status == 0, output
-    # It went on behind the checkpoint, and had nothing to say on its files.
+    # The job went on from the checkpoint, and printed no line on its files.
     assert f"hold {holds[0]}" not in output and "restart." not in output.replace("--match restart.", ""), output
     is_as(folder, output, calm, expected)
 
@@ -103,7 +103,7 @@ def started(words, folder, *holds):
 
 
 def test_a_job_that_is_killed_in_a_write_leaves_whole_files_and_goes_on(words, scratch):
-    """Its last checkpoint is of a time when its files were closed. Since then it has renamed them."""
+    """At its last checkpoint the files were closed. Since then the job has renamed them."""
     folder = scratch / "job"
     with started(words, folder, "3:begin", "4:middle") as running:
         running.until("^hold 3:begin$")
@@ -133,7 +133,7 @@ def test_a_rank_takes_a_half_written_file_along_to_another_process(words, scratc
     calm, folder = scratch / "calm", scratch / "job"
     expected = undisturbed(calm, words)
     folder.mkdir()
-    # The words of the hosts, each on a node of its own.
+    # The command lines of the hosts, each on a node of its own.
     hosts_of = re.search(r"\S+ files --job .*$", expected, re.M)[0].replace(str(calm), str(folder))
     on_nodes = ["sh", "-c", 'export MAINSTAY_NODE="n$OMPI_COMM_WORLD_RANK"; exec "$@"', "sh"]
     command = OPENMPI.mpiexec(2, [*on_nodes, *hosts_of.split(), "2:middle"])
@@ -147,7 +147,7 @@ def test_a_rank_takes_a_half_written_file_along_to_another_process(words, scratc
         words = [MAINSTAY, "evacuate", folder / "space", "n1", "--timeout", "1min"]
         left = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
         assert left.returncode == 0 and left.stdout.startswith("1 object and "), left
-        # The process that it left has not published the half.
+        # The old process has not published the half.
         assert steps_in(folder) == {f"previous.{rank}": 1 for rank in range(RANKS)}
         folder.joinpath("go.2").touch()
         assert job.wait(LIMIT_S) == 0, output.read_text()

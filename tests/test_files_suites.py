@@ -1,4 +1,4 @@
-"""The tests of other projects that read and write files give the same results under `mainstay files` as without.
+"""Tests of other projects that read and write files have the same results with `mainstay files` as without.
 
 MAINSTAY_NETCDF4_TESTS names the folder `test` of netCDF4's sources, and MAINSTAY_JUDGES a Python that has netCDF4.
 """
@@ -26,7 +26,7 @@ NUMPY = [
     "lib/tests/test__datasource.py",
     "_core/tests/test_memmap.py",
 ]
-# The node's memory may have no extended attributes.
+# Memory file systems of older kernels have no extended attributes.
 DIFFER = ("test_copy2_xattr", "test_copyxattr", "test_copyxattr_symlinks")
 
 
@@ -49,7 +49,7 @@ SUITES |= {"h5py": [sys.executable, *PYTEST, "--pyargs", "h5py.tests"], "numpy":
 
 
 def results(folder):
-    """The name of each test, and how it ended."""
+    """The outcome of each test, by its name."""
     found = {}
     for case in ElementTree.parse(folder / "results.xml").getroot().iter("testcase"):
         kinds = {part.tag for part in case} & {"failure", "error", "skipped"}
@@ -59,7 +59,7 @@ def results(folder):
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_results_are_the_same(scratch, suite):
-    """All files that the tests write are protected."""
+    """`mainstay files` protects all files that the tests write."""
     words = SUITES[suite]() if callable(SUITES[suite]) else SUITES[suite]
     folders = [scratch / name for name in ("plain", "front")]
     for folder in folders:

@@ -12,7 +12,7 @@ import mainstay
 import pytest
 from jobs import run
 from mpi import SHARED_MEMORY
-from programs import build_c
+from programs import ROOT, build_c
 from relinked import build, configuration, configuration_of_fti, results, set_variables, sum_of
 from ways import rarely
 
@@ -158,11 +158,48 @@ def test_the_last_checkpoint_outlives_the_node_if_the_job_ends_in_order(scratch,
         assert session.revisions()[0].revision == 3
 
 
+def test_messages_name_no_call_of_mainstay(scratch):
+    """VeloC's users read that rank 0 had called `revisions`, and FTI's that they should give `begin` the bytes."""
+    file = configuration(scratch)
+    # Rank 0 asks for versions, and rank 1 has ended.
+    calls = ["init", "protect=0:9", "save=x:1", "on=1:final", "on=0:wait", "on=0:test=x:0"]
+    status, output = run(2, [build("veloc_calls", "veloc"), file, *calls], scratch)
+    assert status == 0 and codes(output) == ["0"] * 5 + ["-1"], output
+    assert "the versions of x cannot be listed: the ranks have made different calls; none of them" in output, output
+    calls = ["init", "begin=y:1", "end=1"]
+    status, output = run(1, [build("veloc_calls", "veloc"), file, *calls], scratch)
+    assert "VELOC_Checkpoint_end: no rank has anything to save; protect memory first" in output, output
+    calls = ["init", "icp=1:1:1", "send"]
+    status, output = run(1, [build("fti_calls", "fti"), configuration_of_fti(scratch), *calls], scratch)
+    assert "FTI_InitICP: no rank has anything to save; protect memory first" in output, output
+    assert "mainstay_" not in output, output
+
+
+def test_the_messages_that_stand_ins_reword_are_those_of_the_engine():
+    """A message that changes in the engine would name Mainstay's calls again."""
+    engine = " ".join(path.read_text() for path in (ROOT / "engine" / "src").rglob("*.rs"))
+    engine = re.sub(r"\\\n\s*", "", engine)
+    table = (ROOT / "capi" / "stand_ins" / "stand_in.c").read_text().partition("} wordings[] = {\n")[2]
+    rows = re.findall(r'\{"([^"]*)",\s*"([^"]*)",', table.partition("\n};")[0])
+    assert len(rows) > 3
+    # An argument's name stands before its colon.
+    missing = [text for row in rows for text in row if re.sub(r"^[a-z]+: ", "", text) not in engine]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["SCR_CACHE_SIZE", *rarely("SCR_FLUSH")])
+def test_a_parameter_of_scr_that_mainstay_does_not_take_is_named(scratch, monkeypatch, name):
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", **{name: -1})
+    status, output = run(1, [build("scr_calls", "scr"), "init"], scratch, cwd=scratch)
+    assert status == 0 and codes(output) == ["1"] and f" ({name}): " in output, output
+
+
 def test_a_setting_that_mainstay_does_not_take_is_an_error(scratch):
     program = build("veloc_calls", "veloc")
     calls = ["init", "protect=0:9", "save=x:1"]
     status, output = run(2, [program, configuration(scratch, max_versions=5000), *calls], scratch)
     assert status == 0 and codes(output) == ["0", "0", "-1"] and "VELOC_Checkpoint_begin: keep" in output, output
+    assert "keep (VeloC's max_versions): " in output, output
 
 
 def test_versions_of_veloc_that_a_start_could_not_open_are_not_pushed_out(scratch):
@@ -313,6 +350,20 @@ def test_names_of_datasets_of_scr_and_ids_of_fti_go_on_after_a_restart(scratch, 
         assert status == 0 and codes(output) == ["0", "0", *expected, "0"], output
     with mainstay.open(scratch / "Global" / "mainstay") as session:
         assert session.revisions()[0].notes["id"] == "3"
+
+
+def test_a_restart_of_scr_or_fti_goes_on_with_its_count_of_steps(scratch, monkeypatch):
+    """A line of each restart told the user to protect the count of steps: the stand-in had counted from 1 again."""
+    set_variables(monkeypatch, SCR_CACHE_BASE=scratch / "node", MAINSTAY_EVERY_STEPS=9)
+    program = build("scr_calls", "scr")
+    for name, ranks in ("a", 2), ("b", 2), ("c", 3):
+        words = [program, "init", "have", "need", "need", f"save={name}:1:1", "need", "final"]
+        status, output = run(ranks, words, scratch, cwd=scratch)
+        assert status == 0 and "step" not in output, output
+    words = [build("fti_calls", "fti"), configuration_of_fti(scratch, keep_last_ckpt=1), "init", "protect=0:100"]
+    for call in "recover", "snapshot":
+        status, output = run(2, [*words, call, "snapshot", "snapshot", "save=1:1", "snapshot", "final"], scratch)
+        assert status == 0 and "step" not in output, output
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ char *stand_in_absolute(const char *path) {
   return clean;
 }
 
-/* Makes the folders above `path`. One that cannot be made shows when `path` is made. */
+/* Makes the folders above `path`. Errors show when `path` is made. */
 static void make_folders_above(const char *path) {
   char *part = stand_in_text("%s", path), *slash;
   for (slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -208,6 +208,64 @@ int64_t stand_in_file_bytes(const char *path) {
   return stat(path, &file) ? -1 : (int64_t)file.st_size;
 }
 
+/* Messages */
+
+/* Parts of Mainstay's messages that name its calls: from the text `begin` up to the text `end`. */
+static const struct {
+  const char *begin, *end, *instead;
+} wordings[] = {
+    {" collective calls: ", "; none", " calls; none"},
+    {", but the session is over on all ranks, ", "and can only be closed", ", and the job can save no more"},
+    {"if the setting `recovery` is on, ", "otherwise end the job", "end the job"},
+    {"close this session, check the device, ", "open the space again",
+     "end the job, check the device, and start it again"},
+    {"checkpoint: no rank protects anything", "will be written", "no rank has anything to save; protect memory first"},
+    {"begin, end and give up each checkpoint", "on all ranks", "make the same calls on all ranks"},
+    {"begin: it announced ", "", "the checkpoint began with "},
+    {" in pieces, and wrote more", "announce the full number",
+     " and got more; add each variable once, and change no file while it is saved"},
+};
+
+const char *stand_in_message(void) {
+  static char *text;
+  size_t i;
+  free(text);
+  text = stand_in_text("%s", mainstay_error_message());
+  for (i = 0; i < sizeof wordings / sizeof wordings[0]; i++) {
+    char *begin = strstr(text, wordings[i].begin), *end, *whole;
+    if (!begin) continue;
+    end = strstr(begin + strlen(wordings[i].begin), wordings[i].end);
+    if (!end) continue;
+    end += strlen(wordings[i].end);
+    whole = stand_in_text("%.*s%s%s", (int)(begin - text), text, wordings[i].instead, end);
+    free(text);
+    text = whole;
+  }
+  return text;
+}
+
+/* The message of an error of opening a space, in memory of malloc. It adds the user's name for a setting of Mainstay's.
+ */
+static char *message_of_settings(const stand_in_space *space) {
+  const struct {
+    const char *setting, *users;
+  } all[] = {
+      {"keep", space->of_keep},
+      {"pfs_every", space->of_pfs_every},
+      {"memory_keep", space->of_level_keep},
+      {"disk_keep", space->of_level_keep},
+      {"every_seconds", space->of_every_seconds},
+  };
+  const char *text = stand_in_message();
+  size_t i;
+  for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+    const size_t length = strlen(all[i].setting);
+    if (all[i].users && !strncmp(text, all[i].setting, length) && text[length] == ':')
+      return stand_in_text("%s (%s): %s", all[i].setting, all[i].users, text + length + 2);
+  }
+  return stand_in_text("%s", text);
+}
+
 /* Spaces */
 
 int stand_in_on_any(MPI_Comm comm, int is) {
@@ -225,7 +283,8 @@ char *stand_in_on_node(const char *base, const char *space) {
   return stand_in_text("%s/mainstay-%u-%016llx", base, (unsigned)geteuid(), (unsigned long long)stand_in_hash(space));
 }
 
-/* Makes the folder on the node. Its name can be guessed, and `base` may be open to all users. */
+/* Makes the folder on the node. Another user may have made it first: its name is easy to guess, and all users may write
+ * to its parent. */
 static char *make_own(const char *path) {
   struct stat found;
   int code;
@@ -270,11 +329,21 @@ char *stand_in_open(MPI_Comm comm, const stand_in_space *space, mainstay_session
   char *why = make_own(space->node);
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_status status;
-  if (!why && !set_options(space, &options)) why = stand_in_text("%s", mainstay_error_message());
+  if (!why && !set_options(space, &options)) why = message_of_settings(space);
   if (stand_in_on_any(comm, why != NULL)) return why ? why : stand_in_text("another rank cannot open %s", space->path);
   status = comm == MPI_COMM_NULL ? mainstay_open_solo(space->path, &options, session)
                                  : mainstay_open_mpi(comm, space->path, &options, session);
-  return status == MAINSTAY_OK ? NULL : stand_in_text("%s", mainstay_error_message());
+  return status == MAINSTAY_OK ? NULL : message_of_settings(space);
+}
+
+mainstay_status stand_in_choose(MPI_Comm comm, mainstay_session *session, uint64_t revision,
+                                mainstay_restored *restored, uint64_t *steps) {
+  const mainstay_status status = mainstay_choose(session, revision, restored);
+  if (status != MAINSTAY_OK) return status;
+  *steps = restored->step;
+  /* A rank that the revision does not have does not know the count. */
+  MPI_Allreduce(MPI_IN_PLACE, steps, 1, MPI_UINT64_T, MPI_MAX, comm);
+  return status;
 }
 
 static char *failed(const char *path, const char *verb) {
@@ -294,7 +363,7 @@ char *stand_in_save_file(mainstay_session *session, const char *name, const char
     if (got < 0) why = failed(path, "read");
     /* An empty file is an empty stream. */
     else if ((got > 0 || at == 0) && mainstay_write(session, name, at, piece, (size_t)got) != MAINSTAY_OK)
-      why = stand_in_text("%s", mainstay_error_message());
+      why = stand_in_text("%s", stand_in_message());
     else
       at += (uint64_t)got;
   } while (got > 0 && !why);
@@ -312,7 +381,7 @@ char *stand_in_bring_file(mainstay_session *session, uint32_t shard, const char 
   piece = stand_in_memory(NULL, PIECE);
   do {
     if (mainstay_read_shard(session, shard, name, at, piece, PIECE, &got) != MAINSTAY_OK)
-      why = stand_in_text("%s", mainstay_error_message());
+      why = stand_in_text("%s", stand_in_message());
     for (put = 0; !why && put < got;) {
       const ssize_t written = write(file, piece + put, got - put);
       if (written >= 0)

@@ -3,7 +3,7 @@
 pub use mainstay_engine::say;
 
 use mainstay_engine::{Error, ErrorKind};
-use std::{io, process::ExitCode};
+use std::{io, path::Path, process::ExitCode};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -58,10 +58,19 @@ impl From<Error> for Failure {
         let message = match error {
             // The engine's message is about a restore, and this is none.
             Error::Damaged { what } => format!("damaged: {}", what.join("; ")),
+            Error::NotASpace { ref path, .. } if has_protected_files(path) => {
+                format!(
+                    "{path} is not a Mainstay space: `mainstay files` protects files in it; see `mainstay files ls {path}`"
+                )
+            }
             other => other.to_string(),
         };
         Failure { exit, message }
     }
+}
+
+fn has_protected_files(folder: &str) -> bool {
+    mainstay_files::list(Path::new(folder)).is_ok_and(|files| !files.is_empty())
 }
 
 impl From<io::Error> for Failure {

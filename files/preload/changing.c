@@ -1,5 +1,4 @@
-/* Descriptors of a base: open for update, and read-only until the program changes something. Licence: MIT OR
- * Apache-2.0.
+/* Base descriptors: open for update, but read-only until the program changes the file. Licence: MIT OR Apache-2.0.
  *
  * Many programs open a file for update only to look at it. So such a descriptor reads the published file, and costs no
  * copy. The first call that changes the file asks the helper for a staged copy, and puts it under the same number, with
@@ -29,7 +28,7 @@ static void list_unlock(const uint64_t *signals) {
   signals_restore(signals);
 }
 
-/* False if the list is full. */
+/* Adds a base descriptor to the list. False: the list is full. */
 SLOW bool base_add(int fd, int access, const struct file *file) {
   uint64_t signals;
   int place = 0;
@@ -67,7 +66,7 @@ int base_access(int fd) {
   return entry.kind == KIND_BASE ? bases[entry.id].access : O_RDONLY;
 }
 
-/* Opens the file that replaces the base. Without a helper it is the published file itself. */
+/* Opens the file that replaces the base: without a helper, the published file itself. */
 static int open_changed(const struct base *base, bool locks, struct answer *answer) {
   struct request request;
   request_begin(&request, "change");
@@ -85,12 +84,12 @@ static int open_changed(const struct base *base, bool locks, struct answer *answ
   return fd;
 }
 
-/* Gives NEW the state of FD and its number. */
+/* Gives NEW the state and the number of FD. */
 static bool exchange(struct base *base, int fd, int new) {
   int flags = raw_fcntl(fd, F_GETFL, 0), cloexec = raw_fcntl(fd, F_GETFD, 0);
   long offset = syscall(SYS_lseek, fd, 0, SEEK_CUR);
   if (flags < 0 || cloexec < 0 || offset < 0 || syscall(SYS_lseek, new, offset, SEEK_SET) < 0) return false;
-  /* tmpfs of older kernels knows no O_DIRECT. */
+  /* tmpfs of older kernels has no O_DIRECT. */
   raw_fcntl(new, F_SETFL, flags & ~(O_ACCMODE | O_DIRECT));
   if (base->lock) syscall(SYS_flock, new, base->lock | LOCK_NB);
   return syscall(SYS_dup3, new, fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) >= 0;
@@ -121,7 +120,7 @@ static SLOW bool change_now(int fd, bool locks) {
   uint64_t signals;
   list_lock(&signals);
   struct entry entry = table_get(fd);
-  /* Another thread may have been first. */
+  /* Another thread may have changed it first. */
   if (entry.kind == KIND_BASE) changed = change(&bases[entry.id], fd, locks);
   int error = errno;
   list_unlock(&signals);
@@ -133,7 +132,7 @@ bool base_change(int fd) { return change_now(fd, false); }
 
 bool base_lock(int fd) { return change_now(fd, true); }
 
-/* Before fork, or before exec: then those without FD_CLOEXEC. */
+/* Changes all base descriptors before fork; before exec only those without FD_CLOEXEC. */
 SLOW void base_change_all(bool inherited_only) {
   int saved = errno;
   if (!__atomic_load_n(&bases_used, __ATOMIC_RELAXED) || !is_owner()) return;
@@ -155,10 +154,10 @@ SLOW void base_change_named(const struct file *file) {
   errno = saved;
 }
 
-/* Another thread of the parent may have held the mutex. */
+/* Resets the list in a child: another thread of the parent may have held the mutex. */
 void base_forked(void) { mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 
-/* Two programs must lock one file, not two generations of it. So an exclusive lock is on the copy. */
+/* Exchanges a base before an exclusive lock: two programs must lock one file, not two generations of it. */
 EXPORT int flock(int fd, int operation) {
   if ((operation & LOCK_EX) && is_unlockable(fd)) return -1;
   int result = NEXT(flock)(fd, operation);

@@ -1,8 +1,8 @@
 /* Keeps the table right when descriptors are closed or copied. Licence: MIT OR Apache-2.0.
  *
- * The order of a close: out of the table, closed in the kernel, told to the helper. So the helper never counts a file
- * as whole that this process can still write, and a number that the kernel gives anew has no entry. The child of vfork
- * tells nothing: the program after its exec tells which descriptors it has. */
+ * A close takes the entry out of the table, closes the descriptor in the kernel, and then reports to the helper. So the
+ * helper never counts a file as whole that this process can still write, and a number that the kernel gives anew has no
+ * entry. The child of vfork reports nothing: the program after its exec reports its descriptors. */
 #include "preload.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
@@ -48,7 +48,7 @@ EXPORT void closefrom(int first) {
   NEXT(closefrom)(first);
 }
 
-/* COPY is a new descriptor of what FROM is. */
+/* Enters COPY, a new descriptor of the file of FROM. */
 static int copied(int from, int copy) {
   if (copy < 0 || copy == from) return copy;
   struct entry old = table_take(copy), entry = table_get(from);

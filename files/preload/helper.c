@@ -10,7 +10,7 @@
 
 enum { WAIT_MAX_MS = 10000, START_AGAIN_MS = 1000, WAIT_STEP_MAX_MS = 50, TRIES_MAX = 3, SIGNALS_SIZE = 8 };
 
-/* Set once the helper could not be started: later requests try it once, without a wait. */
+/* Set once a helper could not be started: later requests try once, without waiting. */
 static bool gone;
 
 void signals_block(uint64_t *old) {
@@ -49,7 +49,7 @@ static int new_socket(void) {
   return moved;
 }
 
-/* Connects, and starts the helper if there is none. The result is a socket, or -1 with errno. */
+/* Connects, and starts the helper if there is none. Returns a socket, or -1 with errno. */
 static int reach(bool may_start) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   size_t length = strlen(settings.stage);
@@ -65,7 +65,7 @@ static int reach(bool may_start) {
     raw_close(fd);
     errno = error;
     if ((error != ENOENT && error != ECONNREFUSED) || !may_start || gone || waited >= WAIT_MAX_MS) return -1;
-    /* A helper that ends at this moment may have kept ours from its work. */
+    /* A helper that was about to end may have kept ours from starting. */
     if (waited >= start_at) {
       if (!start_helper()) return -1;
       start_at = waited + START_AGAIN_MS;
@@ -75,7 +75,7 @@ static int reach(bool may_start) {
   }
 }
 
-/* The next field of an answer, or an empty one. */
+/* The next field of an answer; empty if there is none. */
 static const char *field(const char **at, const char *end) {
   const char *here = *at;
   if (here >= end) return "";
@@ -109,7 +109,7 @@ static bool parse(struct answer *answer, size_t length) {
   return true;
 }
 
-/* False if the helper ended before its answer. */
+/* Sends the request and receives the answer. False: the helper ended before its answer. */
 static bool exchange(int fd, struct request *request, struct answer *answer) {
   struct msghdr message = {.msg_iov = request->fields, .msg_iovlen = (size_t)request->count};
   if (syscall(SYS_sendmsg, fd, &message, MSG_NOSIGNAL) < 0) return false;
@@ -117,7 +117,7 @@ static bool exchange(int fd, struct request *request, struct answer *answer) {
   if (length <= 0) return false;
   if (!parse(answer, (size_t)length)) {
     answer->verb = PLAIN;
-    say("the helper for files gave an answer that this library does not know", "", "");
+    say("the helper for files gave an unknown answer, so a file is not protected; ", "use one version of Mainstay", "");
   }
   return true;
 }
@@ -125,7 +125,7 @@ static bool exchange(int fd, struct request *request, struct answer *answer) {
 static void unreachable(const struct request *request, struct answer *answer, int error) {
   static bool said;
   answer->verb = PLAIN;
-  /* The program's own call would fail in the same way. */
+  /* The program's own call will fail with the same error. */
   if (error == EMFILE || error == ENFILE) {
     answer->verb = ERROR;
     answer->error = error;
@@ -145,7 +145,7 @@ SLOW void request_send(struct request *request, struct answer *answer) {
   answer->fresh = false;
   answer->error = 0;
   signals_block(&signals);
-  /* A helper that was killed while it had the request gets a successor. */
+  /* If a helper is killed while it has the request, the request goes to the next helper. */
   for (int tries = 0; !answered && !error && tries < TRIES_MAX; tries++) {
     int fd = reach(!request->no_start);
     if (fd < 0) {
@@ -213,7 +213,7 @@ SLOW int tell_shared(uint64_t id, const char *end) {
 
 int tell_left(int status) { return tell_number("left", (uint64_t)status, false); }
 
-/* A new helper does not know who has opened a file, so it is not started for that. */
+/* Starts no new helper: that one would not know the process that opened the file. */
 int tell_ends(pid_t process) { return tell_number("ends", (uint64_t)process, true); }
 
 /* A long list takes several messages. Only the first is `holding`, as that replaces all. */

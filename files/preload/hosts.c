@@ -1,12 +1,12 @@
-/* Hosts of ranks in slots: processes that do the system calls of whole programs. Licence: MIT OR Apache-2.0.
+/* Hosts of ranks in slots: processes that make the system calls of whole programs. Licence: MIT OR Apache-2.0.
  *
- * A host asks for the calls of its ranks that name files, by the functions here. Its own calls pass this library by. A
- * rank writes by system calls, past this library, so a file that it opens to write can be written at once. */
+ * A host uses the functions here for calls of its ranks that name files. This library ignores the host's own calls, and
+ * does not see the writes of ranks. So a file that a rank opens to write must be writable at once. */
 #include "preload.h"
 
 _Thread_local bool serves_rank;
 
-/* This process is a host. True if it has files to protect. */
+/* Makes this process a host. True if it has files to protect. */
 EXPORT bool mainstay_files_host(void) { return settings_of_host(); }
 
 /* openat of a rank. NAME has room for PATH_MAX bytes. It gets the absolute name if the file is one of ours, else an
@@ -84,5 +84,5 @@ EXPORT long mainstay_files_call(long number, const long *words) {
   return is_ours ? result : syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
-/* The next close of FD gives the file up: it is neither whole nor torn, as its rank goes on elsewhere. */
+/* Makes the next close of FD give up the file, neither whole nor torn: its rank moves to another process. */
 EXPORT void mainstay_files_give_up(int fd) { table_set_given_up(fd); }

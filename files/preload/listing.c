@@ -1,11 +1,11 @@
-/* Folders as the program left them: a listing shows each file that is closed, and nothing of Mainstay's. Licence: MIT
- * OR Apache-2.0. */
+/* Folders as programs expect them: a listing shows each closed file, and nothing of Mainstay's. Licence: MIT OR
+ * Apache-2.0. */
 #include "preload.h"
 
 static const char own[] = ".mainstay";
 
-/* Sends VERB for Mainstay's own folder in the folder PATH. The result is its answer, or PLAIN if there is none. Leaves
- * errno, unless the answer is ERROR. */
+/* Sends VERB for Mainstay's own folder in the folder PATH. Returns the answer, or PLAIN if there is none. Sets errno
+ * only if the answer is ERROR. */
 static SLOW enum verb ask(const char *verb, int dirfd, const char *path) {
   char name[PATH_MAX];
   struct file file;
@@ -55,7 +55,7 @@ EXPORT struct dirent64 *readdir64(DIR *folder) {
   return entry;
 }
 
-/* Takes Mainstay's own folder out of the COUNT entries of scandir. The result is the new count. */
+/* Removes Mainstay's own folder from the COUNT entries of scandir. Returns the new count. */
 #define WITHOUT_OWN(entries, count)                                                                                    \
   ({                                                                                                                   \
     int count_ = (count), left_ = 0;                                                                                   \
@@ -91,7 +91,7 @@ EXPORT int scandirat64(int dirfd, const char *path, struct dirent64 ***entries, 
   return WITHOUT_OWN(entries, NEXT(scandirat64)(dirfd, path, entries, select, compare));
 }
 
-/* A file that is closed and has no name yet is a file. */
+/* A closed file without its name yet counts as a file: to open it as a folder fails with ENOTDIR. */
 static void find_file_at(int dirfd, const char *path) {
   struct stat status;
   errno = !fstatat(dirfd, path, &status, AT_SYMLINK_NOFOLLOW) && S_ISREG(status.st_mode) ? ENOTDIR : ENOENT;

@@ -33,7 +33,7 @@ static bool is_moved(struct place *place, int result) {
   return result == -1 && place->staged && errno == ENOENT && ++place->tries < TRIES_MAX;
 }
 
-/* CALL uses the variable PATH. The room for a path is taken only for names that may match: see preload.h. */
+/* CALL uses the variable PATH. Only names that may match take room for a path: see preload.h. */
 #define PLACED(verb, dirfd, path, follow, call)                                                                        \
   ({                                                                                                                   \
     int result_ = -1;                                                                                                  \
@@ -112,7 +112,7 @@ EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
   return LOOK(dirfd, path, FOLLOWS(flags), NEXT(faccessat)(dirfd, path, mode, flags));
 }
 
-/* A staged file without a published one: its canonical name is that of the folder, and its own. */
+/* The canonical name of a staged file without a published one: that of its folder, and its own name. */
 static SLOW char *real_name(const char *path, char *to, size_t size) {
   struct request request;
   struct file file;
@@ -177,7 +177,7 @@ EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2]
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(utimensat)(dirfd, path, times, flags));
 }
 
-/* A new generation, as any other change. */
+/* truncate makes a new generation, as any change does. */
 static SLOW int truncate_matching(const char *path, off_t size) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return -1;

@@ -1,13 +1,13 @@
 /* Mappings of staged files. Licence: MIT OR Apache-2.0.
  *
- * A shared mapping writes the file without a call, also after its descriptor is closed. The kernel shows the helper all
- * mappings of a process. The list here only tells when the helper shall look: after munmap, and in a new child. A
- * mapping that is not in the list, as it was moved or the list is full, is found by the helper a moment later. */
+ * A shared mapping writes the file without a call, also after its descriptor is closed. The helper sees all
+ * mappings of a process in the kernel. The list here only shows when the helper must look: after munmap, and in a new
+ * child. If a mapping was moved, or the list is full, the helper finds it a moment later. */
 #include "preload.h"
 
 enum { MAPPINGS_MAX = 256 };
 
-/* FROM of a free place is 0. */
+/* A free place has 0 in FROM. */
 static struct mapping {
   uintptr_t from, to;
   uint64_t id;
@@ -76,7 +76,7 @@ static SLOW int unmap(void *address, size_t size) {
   return 0;
 }
 
-/* An allocator may map memory before our constructor, where a lookup of the next function is not safe. */
+/* An allocator may map memory before our constructor. Then looking up the next function is not safe. */
 #define MAP(call)                                                                                                      \
   ({                                                                                                                   \
     uint64_t id_ = 0;                                                                                                  \

@@ -23,7 +23,7 @@ struct mpi {
 
 /* The MPI behind a call from CALLER, an address in the code of the program. NULL if no MPI is found. */
 const struct mpi *mpi_of(void *caller);
-/* The function NAME that the call from CALLER would have reached without this library. */
+/* The function NAME that a call from CALLER would reach without this library. */
 void *mpi_next(const char *name, void *caller);
 
 #endif

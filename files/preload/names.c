@@ -1,7 +1,7 @@
-/* Tells which file a name means, and if the library cares for it. Licence: MIT OR Apache-2.0.
+/* Finds the file behind a name, and decides if the library protects it. Licence: MIT OR Apache-2.0.
  *
  * A file is the device and the inode of its folder, and its name in it: paths to a folder differ between processes.
- * The last part of a name is compared first, without a system call: nearly all names end there. */
+ * The last part of a name is compared first, without a system call: nearly all names fail there. */
 #include "preload.h"
 
 enum { LINKS_MAX = 16 };
@@ -103,7 +103,7 @@ static bool has_tail(const char *name, size_t length, const struct pattern *patt
          !memcmp(name + length - pattern->tail_length, pattern->tail, pattern->tail_length);
 }
 
-/* Names of no restart file: helper files of MPI libraries, hidden files. */
+/* Names that are never protected: helper files of MPI libraries, hidden files. */
 static bool is_reserved(const char *name) {
   static const char *const patterns[] = {".*",       "*.locktest.*",         "*_cid-*.sm", "sem.OMPIO_*",
                                          "*.shfp.*", "*-[0-9]*-[0-9]*.lock", "*\n*"};
@@ -149,8 +149,8 @@ bool file_path(const struct file *file, char *to, size_t size) {
   return true;
 }
 
-/* PATH as the program gives it, made absolute: without links followed, and without ".", ".." and double slashes. Empty
- * if TO is too short. */
+/* Makes PATH absolute, without ".", ".." and double slashes. Follows no links. The result is empty if TO is too short.
+ */
 static void given_path(char *to, size_t size, int dirfd, const char *path) {
   char link[40] = "/proc/self/fd/";
   size_t length = 0;
@@ -218,7 +218,7 @@ static int enter(struct file *file, int dirfd, const char *path) {
   char link[40] = "/proc/self/fd/";
   struct stat status;
   text_number(link + strlen(link), (uint64_t)fd);
-  /* A folder without links is deleted. A path without a slash is out of reach. */
+  /* A folder with no links left is deleted. A path without a slash at its start is outside of the process's root. */
   if (syscall(SYS_fstat, fd, &status) || !status.st_nlink ||
       raw_readlink(AT_FDCWD, link, file->folder, sizeof file->folder) <= 0 || *file->folder != '/' ||
       is_foreign(file->folder)) {
@@ -240,7 +240,7 @@ SLOW bool find_file(struct file *file, int dirfd, const char *path, bool follow)
   char target[PATH_MAX];
   int saved = errno, folder = path ? enter(file, dirfd, path) : -1;
   if (folder >= 0) {
-    /* The program's own name decides, not the name that a symbolic link leads to. */
+    /* The program's own name counts, not the target of a symbolic link. */
     file->wanted = is_wanted(file, dirfd, path);
     look_at(file, folder);
   }

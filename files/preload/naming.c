@@ -1,13 +1,13 @@
 /* rename, link, unlink, rmdir, and mkdir and the like. Licence: MIT OR Apache-2.0.
  *
- * The helper does them in order with the publication of the files. A name that does not match goes to the helper as
+ * The helper does them, in order with the publications. A name that does not match goes to the helper as
  * well if the other name of the call matches. So does the name of a folder that is renamed: files in it may be on their
  * way. Symbolic links and devices are the kernel's. */
 #include "preload.h"
 
 static bool is_regular_or_absent(const struct file *file) { return !file->exists || S_ISREG(file->mode); }
 
-/* The helper's answer as the result of the call. *PASS is set if the call shall go to the kernel. */
+/* Turns the helper's answer into the result of the call. Sets *PASS if the call must go to the kernel. */
 static int result_of(struct request *request, bool *pass) {
   struct answer answer;
   request_send(request, &answer);
@@ -16,7 +16,7 @@ static int result_of(struct request *request, bool *pass) {
   return 0;
 }
 
-/* PATH without slashes at its end: the name of a folder may have some. False if TO is too short. */
+/* Cuts off slashes at the end of PATH: a folder's path may have some. False if TO is too short. */
 static bool trim(char to[PATH_MAX], const char *path) {
   size_t length = path ? strlen(path) : PATH_MAX;
   if (length >= PATH_MAX) return false;
@@ -143,7 +143,7 @@ EXPORT int remove(const char *path) {
 
 EXPORT int rmdir(const char *path) { return folder_removed(AT_FDCWD, path, NEXT(rmdir)(path)); }
 
-/* A file that has no name yet takes its name, too. */
+/* A closed file without its name yet takes the name, too. */
 static bool is_taken(int dirfd, const char *path) {
   struct stat status;
   int saved = errno;

@@ -30,7 +30,7 @@ static const struct {
 
 void *next_symbol(const char *name) {
   void *found = dlsym(RTLD_NEXT, name);
-  /* Newer C libraries keep old functions under a version only. */
+  /* Newer C libraries keep old functions only under a version. */
   if (!found) found = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
   if (!found) found = dlvsym(RTLD_NEXT, name, "GLIBC_2.17");
   for (size_t i = 0; !found && i < sizeof substitutes / sizeof *substitutes; i++)
@@ -42,6 +42,6 @@ void next_all(void) {
 #define RESOLVE(name) (void)NEXT(name);
   SYMBOLS(RESOLVE)
 #undef RESOLVE
-  /* The program must not find our failed lookups in its dlerror. */
+  /* The program's dlerror must not show our failed lookups. */
   dlerror();
 }

@@ -1,4 +1,4 @@
-/* open and its relatives: decides which file a descriptor gets. Licence: MIT OR Apache-2.0.
+/* open and its relatives: chooses the file of a new descriptor. Licence: MIT OR Apache-2.0.
  *
  * The program gets a true descriptor of a true file. A descriptor of a staged file is in the table before the program
  * has it. If the helper cannot be reached, the program goes on with the file itself. */
@@ -63,7 +63,7 @@ SLOW enum course choose(struct choice *choice, int dirfd, const char *path, int 
   return COURSE_FAIL;
 }
 
-/* A file that the helper created has mode 600. The program asked for another one. */
+/* Sets the mode that the program asked for: the helper makes files with mode 600. */
 static void set_mode(int fd, mode_t mode) {
   char status[4096];
   int saved = errno, from = raw_open(AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -114,7 +114,7 @@ SLOW int open_named(int dirfd, const char *path, int flags, mode_t mode, char *n
     }
     if (course == COURSE_READ) {
       fd = NEXT(open)(choice.answer.path, flags & ~(dropped | O_TRUNC));
-      /* The helper may have moved the file after its answer. */
+      /* The helper may have moved the file since its answer. */
       if (fd >= 0 || errno != ENOENT) break;
     }
     if (course == COURSE_BASE) {

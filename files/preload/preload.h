@@ -1,8 +1,8 @@
-/* The parts of the preload library, and the words that they share. Licence: MIT OR Apache-2.0.
+/* The parts of the preload library, and their shared declarations. Licence: MIT OR Apache-2.0.
  *
  * All parts keep three rules. A call without a matching name goes to the next library, and costs a few loads. Nothing
- * here allocates memory, as a program may open files inside its allocator or in a signal handler. Large buffers stand
- * only in functions marked SLOW, as a signal handler may run on a stack of 8 KiB.
+ * here allocates memory, as a program may open files inside its allocator or in a signal handler. Only functions
+ * marked SLOW have large buffers, as a signal handler may run on a stack of 8 KiB.
  */
 #ifndef MAINSTAY_FILES_PRELOAD_H
 #define MAINSTAY_FILES_PRELOAD_H
@@ -39,7 +39,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline, cold))
 
-/* ---- next.c: the function that the program would have got without this library ---- */
+/* ---- next.c: the function behind ours, which the program would call without this library ---- */
 
 #define POINTER(name) __typeof__(name) *name;
 struct next {
@@ -82,21 +82,21 @@ enum { STATE_UNKNOWN, STATE_READING, STATE_OFF, STATE_ON, STATE_HOST };
 extern int settings_state;
 bool settings_read(void);
 bool settings_of_host(void);
-/* hosts.c: this thread does a call of a rank. */
+/* hosts.c: this thread makes a call for a rank. */
 extern _Thread_local bool serves_rank __attribute__((tls_model("initial-exec")));
-/* Tells if this process has files to protect at all. */
+/* Whether this process has files to protect. */
 static inline bool is_on(void) {
   int state = __atomic_load_n(&settings_state, __ATOMIC_ACQUIRE);
   return state == STATE_ON || (state == STATE_HOST && serves_rank) || (state < STATE_OFF && settings_read());
 }
-/* The variables as `mainstay files` has set them, each NAME=VALUE, and the path of this library. */
+/* The variables that `mainstay files` has set, each NAME=VALUE, and the path of this library. */
 enum { KEPT_MAX = 5 };
 extern const char *settings_kept[KEPT_MAX + 1];
 extern const char *settings_library;
-/* Writes a line to descriptor 2. */
+/* Prints a line on standard error. */
 void say(const char *text, const char *more, const char *end);
 
-/* ---- names.c: which file a name means, and if it is one of ours ---- */
+/* ---- names.c: the file behind a name, and the decision to protect it ---- */
 
 struct file {
   char folder[PATH_MAX];
@@ -113,9 +113,9 @@ bool is_candidate(const char *path);
 static inline bool may_match(const char *path) { return is_on() && is_candidate(path); }
 /* The absolute name. False, and an empty text, if TO is too short. */
 bool file_path(const struct file *file, char *to, size_t size);
-/* Finds the folder and the name of PATH. False if the kernel shall see the call as it is. */
+/* Finds the folder and the name of PATH. False: the kernel must get the call unchanged. */
 bool find_file(struct file *file, int dirfd, const char *path, bool follow);
-/* The same, and true only if the patterns match and no other kind of file has the name. */
+/* As find_file, but true only if the patterns match, and the name is free or that of a regular file. */
 bool find_wanted(struct file *file, int dirfd, const char *path, bool follow);
 
 /* ---- helper.c: one question, one answer ---- */
@@ -138,9 +138,9 @@ struct request {
 void request_begin(struct request *request, const char *verb);
 void request_add(struct request *request, const char *field);
 void request_add_file(struct request *request, const struct file *file);
-/* Sends, waits, prints the text of the answer. Leaves errno as it was. An unreachable helper answers PLAIN. */
+/* Sends a request, waits for the answer, and prints its text. Keeps errno. Without a helper the answer is PLAIN. */
 void request_send(struct request *request, struct answer *answer);
-/* Short requests. The result is 0 or an errno. */
+/* Short requests. They return 0 or an errno. */
 int tell_closed(uint64_t id, bool synced);
 int tell_hold(uint64_t id);
 int tell_given_up(uint64_t id);
@@ -149,7 +149,7 @@ int tell_unmapped(uint64_t id);
 int tell_left(int status);
 int tell_ends(pid_t process);
 int tell_shared(uint64_t id, const char *end);
-/* Tells of all descriptors in the table: VERB is hold or holding. */
+/* Reports all descriptors in the table: VERB is hold or holding. */
 void tell_all(const char *verb);
 void signals_block(uint64_t *old);
 void signals_restore(const uint64_t *old);
@@ -158,11 +158,11 @@ void signals_restore(const uint64_t *old);
 
 bool start_helper(void);
 
-/* ---- target.c: programs that this library cannot be loaded into ---- */
+/* ---- target.c: programs that cannot load this library ---- */
 
-/* Tells the helper if the program at PATH is one. A line names it the first time. */
+/* Reports the program at PATH to the helper if it cannot load this library. The first time prints a line. */
 void target_look(int dirfd, const char *path);
-/* The same for a program that execvp would find by NAME. */
+/* As target_look, for the program that execvp would find by NAME. */
 void target_look_in_path(const char *name);
 
 /* ---- table.c: the kind of each descriptor ---- */
@@ -201,16 +201,16 @@ bool base_lock(int fd);
 void base_change_all(bool inherited_only);
 void base_change_named(const struct file *file);
 void base_forked(void);
-/* True if FD was a base descriptor and could not be changed; errno says why. */
+/* Exchanges a base descriptor before a change. True if that failed, with errno. */
 static inline bool is_stuck(int fd) { return kind_of(fd) == KIND_BASE && !base_change(fd); }
-/* The same before an exclusive lock. The file is not changed yet. */
+/* Exchanges a base descriptor before an exclusive lock. True if that failed, with errno. */
 static inline bool is_unlockable(int fd) { return kind_of(fd) == KIND_BASE && !base_lock(fd); }
 
 /* ---- mapping.c ---- */
 
-/* This process, or one that it is a fork of, has mapped a staged file. Never unset. */
+/* Whether this process, or a parent by fork, has mapped a staged file. Never unset. */
 extern bool has_mapped;
-/* In the child: tells the helper of its mappings. */
+/* In a child: reports its mappings to the helper. */
 void mappings_inherited(void);
 
 /* ---- processes.c ---- */
@@ -226,44 +226,45 @@ struct choice {
   struct file file;
   struct answer answer;
 };
-/* Decides what an open of PATH with FLAGS opens. With NOW the result is never COURSE_BASE. */
+/* Chooses the file for an open of PATH with FLAGS. With NOW the result is never COURSE_BASE. */
 enum course choose(struct choice *choice, int dirfd, const char *path, int flags, bool now);
 /* Before PATH is opened past the helper. True if that may open another descriptor of a file: call enter_reopened. */
 bool before_reopen(const char *path, int flags);
-/* Enters a new descriptor of a staged file. On failure closes nothing, tells the helper, and sets errno. */
+/* Enters a new descriptor of a staged file in the table. On failure reports it to the helper, sets errno, and does not
+ * close the descriptor. */
 bool choice_enter(const struct choice *choice, int fd, int flags, mode_t mode);
-/* openat. NAME gets the absolute name of a file that is not opened under its name. PASS: the kernel shall see the
- * call as it is. */
+/* openat. NAME gets the absolute name of a file that is not opened under its name. PASS: the kernel must
+ * get the call unchanged. */
 int open_named(int dirfd, const char *path, int flags, mode_t mode, char *name);
-/* Tells the helper that the staged file could not be opened. */
+/* Reports to the helper that the staged file could not be opened. */
 void choice_abandon(const struct choice *choice);
 
 /* ---- shared.c: MPI_File_open and MPI_File_close ---- */
 
-/* Tells if this thread opens FILE by MPI for ranks of several nodes. */
+/* Whether this thread opens FILE by MPI for ranks of several nodes. */
 bool is_shared_open(const struct file *file);
-/* Tells if it does, and FILE is a lock or the like of MPI's own. */
+/* Whether it does, and FILE is a helper file of MPI, such as a lock. */
 bool is_beside_shared_open(const struct file *file);
-/* The course of such an open: STAGE means to ask the helper. */
+/* The course of such an open. COURSE_STAGE: ask the helper. */
 enum course shared_course(void);
-/* The helper has answered such an open. */
+/* Records the helper's answer to such an open. */
 void shared_opened(uint64_t id);
-/* Tells if the helper will learn of this close at the end of MPI_File_open. */
+/* Whether the end of MPI_File_open will report this close to the helper. */
 bool shared_closes_late(struct entry entry);
 
 /* ---- naming.c ---- */
 
-/* Tells if the helper shall do a rename: a name matches, or OLD is a folder. */
+/* Whether the helper must do a rename: a name matches, or OLD is a folder. */
 bool may_rename(int dirfd, const char *old, const char *new);
 
 /* ---- listing.c: folders, without Mainstay's own ---- */
 
-/* The end of a call that removes a folder: one that holds nothing but Mainstay's own is empty. */
+/* Completes a call that removes a folder: with nothing in it but Mainstay's own folder, it counts as empty. */
 int folder_removed(int dirfd, const char *path, int result);
 
 /* ---- closing.c ---- */
 
-/* The last step of a close: tells the helper. The result is 0, or -1 with errno. */
+/* The last step of a close: reports it to the helper. Returns 0, or -1 with errno. */
 int entry_closed(struct entry entry);
 
 /* ---- system calls without the C library's functions, which this library or another may have replaced ---- */
@@ -284,7 +285,7 @@ static inline int raw_stat(int dirfd, const char *path, struct stat *status, int
   return (int)syscall(SYS_newfstatat, dirfd, path, status, flags);
 }
 
-/* Text without the C library's formats: these may allocate. */
+/* Texts are made without the C library's formats, which may allocate. */
 char *text_number(char *to, uint64_t value);
 char *text_id(char to[17], uint64_t id);
 bool text_read_id(const char *text, uint64_t *id);

@@ -1,6 +1,6 @@
 /* Start, fork and exit of the process. Licence: MIT OR Apache-2.0.
  *
- * The helper must know each process that can still write a file, and must hear from each that it ended in order. The
+ * The helper must know each process that can still write a file, and must learn of each exit in order. The
  * kernel is the table that outlives exec: a link in /proc/self/fd to a staged file names its ID. */
 #include "preload.h"
 
@@ -102,7 +102,7 @@ __attribute__((constructor)) static void begin(void) {
   errno = saved;
 }
 
-/* A program that ends its own child decides about a file that both have open. */
+/* If a program ends its own child, the program decides about a file that both have open. */
 EXPORT int kill(pid_t process, int signal) {
   if (process > 0 && (signal == SIGTERM || signal == SIGKILL) && is_on() && is_owner() && table_has_staged())
     tell_ends(process);

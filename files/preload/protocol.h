@@ -1,8 +1,8 @@
 /* clang-format off */
-/* The words between the preload library and the helper of the node. Licence: MIT OR Apache-2.0.
+/* The protocol between the preload library and the helper of the node. Licence: MIT OR Apache-2.0.
  *
- * The library redirects names. It asks the helper at each call with a matching name, and the helper alone decides which
- * file a name means. Each request is a connection of its own (AF_UNIX, SOCK_SEQPACKET) to STAGE/socket: one message to
+ * The library redirects names. It asks the helper at each call with a matching name, and the helper alone decides
+ * which file a name stands for. Each request is a connection of its own (AF_UNIX, SOCK_SEQPACKET) to STAGE/socket: one message to
  * the helper, one message back. So the program keeps no descriptor of Mainstay's, and fork and exec need no care. The
  * helper knows the process by its credentials (SO_PEERCRED), and watches its end.
  *
@@ -28,23 +28,23 @@
  * hold      ID...                  ok           this process has one more descriptor of each
  * holding   ID...                  ok           these are all the descriptors of this process, after exec
  * closed    ID SYNCED MAPPED       ok | error   one descriptor less; SYNCED is 1 if the program synced the file, MAPPED is
- *                                               1 if this process has mapped any file: it may write the file still
+ *                                               1 if this process has mapped any file: it may still write the file
  * mapped    ID                     ok           this process, a fork, may have mappings of it
  * unmapped  ID                     ok           this process has unmapped a part of it
- * uncaught PATH                    ok | plain   this process starts a program that no library can be loaded into; plain: a
+ * uncaught PATH                    ok | plain   this process starts a program that cannot load the library; plain: a
  *                                               line has named it before
  * left      STATUS                 ok           this process exits
  * ends      PID                    ok           this process is about to end PID by a signal
- * member    JOB                    ok           `mainstay files` has begun
+ * member    JOB                    ok           `mainstay files` has started
  * open-of   MEMBER                 ok 0 TEXT... files that programs of this `mainstay files` have open
  * finish    JOB END                ok TEXT...   its program has ended, END is failed if so; TEXT: files that are not whole
  *
- * `mainstay files --catch kernel` answers calls of programs that say no words. It holds each new file itself, and says:
+ * `mainstay files --catch kernel` answers calls of programs without the library. It holds each new file itself, and sends:
  *
- * given   ID PID       ok    the process PID has the asker's descriptor of ID, and says nothing itself
- * inherits ID PID      ok    the same of a child that has inherited the file
- * dropped ID           ok    nobody got the asker's descriptor
- * lost    ID           ok    a process that nobody knows may have ID, so it is never whole
+ * given   ID PID       ok    the process PID has the asker's descriptor of ID, and sends nothing itself
+ * inherits ID PID      ok    PID is such a process, a child that has inherited the file
+ * dropped ID           ok    no process got the asker's descriptor
+ * lost    ID           ok    an unknown process may have ID open, so ID is never whole
  * leaves  PID STATUS   ok    PID is about to exit with STATUS
  *
  * HOW is a set of letters: t O_TRUNC, c O_CREAT, x O_EXCL, n the file must be writable at once (no `base`), s the open

@@ -1,6 +1,6 @@
 /* Reads the environment and the name of the executable once. Licence: MIT OR Apache-2.0.
  *
- * After that the program may change its environment as it likes: the settings stay as they were. */
+ * The program may change its environment later: the settings stay. */
 #include "preload.h"
 
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ static void parse(struct patterns *patterns, char *text) {
   }
 }
 
-/* Launchers start the processes of a job, and write no restart files. */
+/* Launchers write no restart files. */
 static bool is_launcher(void) {
   static const char *const names[] = {"prterun", "prted",   "prte",       "prun", "mpiexec*", "mpirun",  "orterun",
                                       "orted",   "hydra_*", "slurmstepd", "srun", "ssh",      "mainstay"};
@@ -80,7 +80,7 @@ static bool is_launcher(void) {
   return false;
 }
 
-/* Keeps the variables for programs that are started without them. All are shorter than their fields in `settings`. */
+/* Keeps the variables, for programs that are started without them. All are shorter than their fields in `settings`. */
 static void keep_all(void) {
   static const char *const names[KEPT_MAX] = {STAGE_VARIABLE, MATCH_VARIABLE, EXCLUDE_VARIABLE, OPTIONS_VARIABLE,
                                               COMMAND_VARIABLE};
@@ -105,7 +105,7 @@ static SLOW bool fill(bool is_host) {
       !copy(exclude_text, sizeof exclude_text, getenv(EXCLUDE_VARIABLE)) ||
       !copy(settings.options, sizeof settings.options, getenv(OPTIONS_VARIABLE)) ||
       !copy(settings.command, sizeof settings.command, getenv(COMMAND_VARIABLE))) {
-    say("the settings for files are too long: ", "no file is protected", "");
+    say("the settings for files are too long: ", "no file is protected; give fewer patterns", "");
     return false;
   }
   keep_all();

@@ -1,19 +1,19 @@
-/* MPI_File_open and MPI_File_close, above all of jobs on several nodes. Licence: MIT OR Apache-2.0.
+/* MPI_File_open and MPI_File_close, mainly for jobs on several nodes. Licence: MIT OR Apache-2.0.
  *
  * All ranks write through to one file beside the target. The first rank has its helper make that file; then all ranks
  * open it, each through its own helper. At the end each rank syncs and closes its part. After a barrier the first rank
- * tells its helper, which publishes the file. A rank that was killed never comes to the barrier. A second barrier
- * follows: whoever hears of the close from a rank finds the new file.
+ * reports to its helper, which publishes the file. A killed rank never reaches the barrier. A second barrier follows:
+ * once a rank returns from its close, each program finds the new file.
  *
  * If the first rank gets no file from its helper, the others learn it from the size of a communicator: each MPI has its
  * own constants for types and operations, but these calls need none.
  *
- * Fortran's functions and tools call the functions with a P, so these are caught as well. */
+ * Fortran's functions and tools call the functions with a P, so the library catches these, too. */
 #include "mpi.h"
 
 enum { FILES_MAX = 1024 };
 
-/* The MPI_File_open that this thread is in. */
+/* The running MPI_File_open of this thread. */
 struct opening {
   const struct file *file;
   uint64_t id;
@@ -21,11 +21,11 @@ struct opening {
   int error;
 };
 static __thread struct opening *opening __attribute__((tls_model("initial-exec")));
-/* MPI_File_open reaches us once more as PMPI_File_open. */
+/* MPI_File_open may call PMPI_File_open, which is ours, too. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* ROMIO creates a file, closes it, and opens it again. The file must not get its name in between: the helper learns of
- * this thread's closes only once MPI_File_open is over. */
+/* ROMIO creates a file, closes it, and opens it again. The file must not get its name in between, so the
+ * end of MPI_File_open reports this thread's closes. */
 enum { LATE_MAX = 4 };
 static __thread struct entry late[LATE_MAX] __attribute__((tls_model("initial-exec")));
 static __thread int late_count __attribute__((tls_model("initial-exec")));
@@ -75,7 +75,7 @@ static struct shared *reserve(void) {
   return NULL;
 }
 
-/* Takes the entry of a handle out. */
+/* Removes the entry of a handle, and returns it. */
 static bool leave(mpi_handle file, struct shared *shared) {
   for (int i = 0; i < FILES_MAX && file; i++) {
     if (__atomic_load_n(&files[i].file, __ATOMIC_ACQUIRE) != file) continue;
@@ -115,7 +115,7 @@ static int size_of(const struct mpi *mpi, mpi_handle ranks) {
   return mpi->size(ranks, &size) ? 0 : size;
 }
 
-/* All ranks come here, or none: name, mode and settings are the same on each. */
+/* Either all ranks come here, or none: name, mode and settings are the same on all. */
 static SLOW int open_shared(const struct mpi *mpi, __typeof__(mpi->open) next_open, mpi_handle ranks, const char *name,
                             int mode, mpi_handle info, mpi_handle *file) {
   struct shared *place = reserve(), shared = {NULL, NULL, 0, false};
@@ -127,7 +127,7 @@ static SLOW int open_shared(const struct mpi *mpi, __typeof__(mpi->open) next_op
   if (!place) say("too many files are open by MPI: ", name, " is not protected");
   if (!ours || !place) here.course = COURSE_PASS;
   if (shared.first && here.course == COURSE_STAGE) make_shared(mpi, &here, mode);
-  /* No rank comes back before the first has come here, so all find its claim. */
+  /* The ranks wait here for the first one, so all find its claim. */
   if (!error) error = mpi->split(ranks, here.course != COURSE_STAGE, 0, &shared.ranks);
   bool all = !error && size_of(mpi, shared.ranks) == size_of(mpi, ranks);
   if (here.course == COURSE_STAGE && !all) {

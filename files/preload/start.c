@@ -1,9 +1,9 @@
 /* Starts the helper of the node. Licence: MIT OR Apache-2.0.
  *
  * The program must not notice: no SIGCHLD, no child that its wait finds, no descriptor of its files in the helper. A
- * child that shares our memory starts the helper and ends; we wait for that child at once. The helper then is a child
- * of init. Each process sleeps until the one after it has ended or has become another program, so stacks and the list
- * of variables can lie in one piece of memory, which goes back afterwards. */
+ * child that shares our memory starts the helper and ends; this process waits for that child at once. The helper then
+ * is a child of init. Each process sleeps until its child has ended or runs another program. So one piece of memory is
+ * enough for the stacks and the list of variables. */
 #include "preload.h"
 
 #include <sched.h>
@@ -43,7 +43,7 @@ static int become_helper(void *argument) {
   char *const words[] = {settings.command, "files-helper", settings.stage, NULL};
   syscall(SYS_setsid);
   syscall(SYS_chdir, "/");
-  /* The table of handlers is a copy of ours. */
+  /* The table of handlers is a copy, so this changes no handler of the program. */
   for (int signal = 1; signal <= SIGNALS_MAX; signal++)
     syscall(SYS_rt_sigaction, signal, &by_default, NULL, sizeof by_default.mask);
   int null = raw_open(AT_FDCWD, "/dev/null", O_RDWR);

@@ -1,12 +1,12 @@
 /* Programs that this process starts. Licence: MIT OR Apache-2.0.
  *
- * A program may be started with other variables than ours: by `env -i`, by a script that clears LD_PRELOAD, by a batch
- * system. Then its files would not be protected, and nothing would say so. So each function that starts a program puts
- * back the variables that are missing. One that is there stays as it is. With an empty MAINSTAY_FILES_MATCH a program
- * is left out, and gets nothing back.
+ * A program may be started without our variables: by `env -i`, by a script that clears LD_PRELOAD, by a batch system.
+ * Then its files would not be protected, without a line. So each function that starts a program puts back the missing
+ * variables. A variable that is there stays unchanged. With an empty MAINSTAY_FILES_MATCH a program gets nothing back,
+ * and is not protected.
  *
- * Most of these functions run in a child of vfork, which has the memory of its parent. So lists lie on the stack. They
- * are short: a program with many variables has ours among them. */
+ * Most of these functions run in a child of vfork, which has the memory of its parent. So lists are on the stack. They
+ * are short: a long list of variables has ours already, and is not copied. */
 #include "preload.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -25,7 +25,7 @@ static bool has_library(char *const variables[]) {
   return !settings_library || strstr(preloads(variables), "/libmainstay_files.so");
 }
 
-/* Tells if VARIABLES have one of the name of KEPT, whatever its value. */
+/* Whether VARIABLES have one with the name of KEPT and any value. */
 static bool has(char *const variables[], const char *kept) {
   size_t length = (size_t)(strchrnul(kept, '=') - kept) + 1;
   for (; *variables; variables++)
@@ -39,7 +39,7 @@ static bool is_left_out(char *const variables[]) {
   return false;
 }
 
-/* The bytes that a complete list takes. 0: VARIABLES stay as they are. */
+/* The bytes of a complete list. 0: VARIABLES are complete. */
 static size_t size_of_complete(char *const variables[]) {
   if (!is_on() || is_left_out(variables)) return 0;
   size_t count = 0;
@@ -51,7 +51,7 @@ static size_t size_of_complete(char *const variables[]) {
   return (count + KEPT_MAX + 2) * sizeof *variables + PRELOAD_LENGTH + library + 1 + strlen(preloads(variables)) + 1;
 }
 
-/* "LD_PRELOAD=OURS:OTHERS". The result is its end. */
+/* Writes "LD_PRELOAD=OURS:OTHERS". Returns its end. */
 static char *write_preload(char *to, char *const variables[]) {
   const char *others = preloads(variables);
   to = stpcpy(stpcpy(to, PRELOAD), settings_library);
@@ -76,7 +76,7 @@ static char *const *complete(void *room, size_t size, char *const variables[]) {
   return (char *const *)list;
 }
 
-/* The list lives until the function that uses this returns. To the kernel NULL is an empty list. */
+/* The list lives until the calling function returns. For the kernel NULL is an empty list. */
 #define COMPLETE(variables)                                                                                            \
   ({                                                                                                                   \
     char *const *given_ = (variables) ? (variables) : (char *const *)none;                                             \
@@ -97,7 +97,7 @@ static char *const *complete(void *room, size_t size, char *const variables[]) {
   words[0] = first;                                                                                                    \
   for (size_t i_ = 1; i_ <= count_; i_++) words[i_] = va_arg(rest, const char *)
 
-/* The program writes through the descriptors that it inherits without a base in between. */
+/* The new program must be able to write through inherited descriptors, so none may be a base. */
 static void before(int dirfd, const char *path) {
   base_change_all(true);
   if (is_on()) target_look(dirfd, path);
@@ -177,7 +177,7 @@ EXPORT int posix_spawnp(pid_t *child, const char *name, const posix_spawn_file_a
   return NEXT(posix_spawnp)(child, name, actions, attributes, words, COMPLETE(variables));
 }
 
-/* TEXT as one word of the shell. The result is its end: at most four bytes for each of TEXT's, and two. */
+/* Writes TEXT as one word of the shell. Returns its end. Takes at most four bytes for each byte of TEXT, and two. */
 static char *quote(char *to, const char *text) {
   *to++ = '\'';
   for (; *text; text++) {
@@ -189,7 +189,7 @@ static char *quote(char *to, const char *text) {
   return to;
 }
 
-/* "NAME=VALUE" as a word of the shell. */
+/* Writes "NAME=VALUE" as a word of the shell. */
 static char *assign(char *to, const char *variable) {
   size_t name = (size_t)(strchrnul(variable, '=') - variable) + 1;
   *to++ = ' ';
@@ -216,7 +216,7 @@ static char *with_variables(const char *command, char *const variables[], size_t
   return (char *)memory;
 }
 
-/* The C library starts the shell of these two by itself, with the variables of this process. */
+/* For these two the C library starts the shell, with the variables of this process. */
 static SLOW char *shell_command(const char *command, size_t *mapped) {
   base_change_all(true);
   char *const *variables = environ ? environ : (char *const *)none;

@@ -1,7 +1,7 @@
 /* fopen and its relatives. Licence: MIT OR Apache-2.0.
  *
- * The C library's streams open, write and close without our functions. So a stream is opened on the path that the
- * helper gave, and never on a base: nobody would see its first write. */
+ * The C library's streams open, write and close without our functions. So a stream is opened on the path from
+ * the helper, and never on a base: the library would not see its first write. */
 #include "preload.h"
 
 enum { MODE_MAX = 64, TRIES_MAX = 4 };
@@ -19,7 +19,7 @@ static int flags_of(const char *mode) {
   return flags | (both ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY);
 }
 
-/* The helper has seen to O_EXCL, and the staged file exists. */
+/* The helper has handled O_EXCL, and the staged file exists. */
 static const char *without_exclusive(char to[MODE_MAX], const char *mode) {
   if (strlen(mode) >= MODE_MAX) return mode;
   char *end = to;
@@ -48,7 +48,7 @@ static FILE *open_new(const char *path, int flags, const char *mode) {
   return stream;
 }
 
-/* Opens a matching PATH. OLD is a stream for freopen. *PASS is set if the kernel shall see the name as it is. */
+/* Opens a matching PATH. OLD is a stream for freopen. Sets *PASS if the kernel must get the name unchanged. */
 static SLOW FILE *open_matching(const char *path, const char *mode, FILE *old, bool *pass) {
   char plain_mode[MODE_MAX];
   struct choice choice;
@@ -143,7 +143,7 @@ EXPORT FILE *fdopen(int fd, const char *mode) {
 }
 
 static SLOW int close_ours(FILE *stream, int fd) {
-  /* The last bytes reach the file before its entry goes. */
+  /* The last bytes must reach the file before its entry goes. */
   int flushed = fflush(stream), flush_error = errno;
   struct entry entry = table_take(fd);
   int result = NEXT(fclose)(stream), error = errno;

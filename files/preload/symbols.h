@@ -1,4 +1,4 @@
-/* All functions that the library replaces, and declarations of those that headers lack. Licence: MIT OR Apache-2.0. */
+/* All functions that the library replaces, and declarations that headers lack. Licence: MIT OR Apache-2.0. */
 #ifndef MAINSTAY_FILES_SYMBOLS_H
 #define MAINSTAY_FILES_SYMBOLS_H
 

@@ -1,12 +1,12 @@
-/* Knows what each descriptor is: nothing of ours, a staged file, or a base. Licence: MIT OR Apache-2.0.
+/* The kind of each descriptor: none of ours, a staged file, or a base. Licence: MIT OR Apache-2.0.
  *
- * A byte a descriptor tells its kind, so that a write through any other descriptor costs one load. The table belongs to
- * one process: the child of vfork shares its memory, and leaves it alone. */
+ * The table has a byte for each descriptor, so a write through a descriptor that is none of ours costs one load. The
+ * table belongs to one process: the child of vfork shares its memory, and leaves it alone. */
 #include "preload.h"
 
 uint8_t table_kinds[DESCRIPTORS];
 static uint64_t ids[DESCRIPTORS];
-/* Streams over staged files. At the exit of the program their buffers are written before the files count as closed. */
+/* Streams on staged files. At exit their buffers must be written before the files count as closed. */
 static FILE *streams[DESCRIPTORS];
 static int end;
 static int owner;
@@ -44,7 +44,7 @@ struct entry table_get(int fd) {
   return entry_of(fd, (unsigned)fd < DESCRIPTORS ? __atomic_load_n(&table_kinds[fd], __ATOMIC_ACQUIRE) : 0);
 }
 
-/* Two threads may close the same descriptor: one of them gets the entry. */
+/* Two threads may close the same descriptor: only one gets the entry. */
 struct entry table_take(int fd) {
   if ((unsigned)fd >= DESCRIPTORS) return entry_of(0, 0);
   int kinds = __atomic_exchange_n(&table_kinds[fd], KIND_NONE, __ATOMIC_ACQ_REL);

@@ -1,12 +1,12 @@
-/* Looks at a program before it is started: no library can be loaded into some. Licence: MIT OR Apache-2.0.
+/* Looks at a program before its start: some cannot load the library. Licence: MIT OR Apache-2.0.
  *
- * `mainstay files` refuses such a program by name. One that a script starts may be a harmless tool, so it starts here,
- * and a line names it. `files/src/program.rs` has the same rules. */
+ * `mainstay files` refuses to start such a program. If a script starts one, it may be a harmless tool: it starts, and a
+ * line names it. `files/src/program.rs` has the same rules. */
 #include "preload.h"
 
 #include <elf.h>
 
-/* The kernel reads as much of a script to find its interpreter. */
+/* Bytes of a script that the kernel reads to find its interpreter. */
 enum { HEAD_SIZE = 256 };
 enum { SCRIPTS_MAX = 4, HEADERS_MAX = 128 };
 
@@ -85,7 +85,7 @@ static bool find_interpreter(int fd, char script[HEAD_SIZE]) {
   return *script;
 }
 
-/* The reason that no library is loaded into the program, or NULL. A program that cannot be read passes. */
+/* The reason that the program cannot load the library, or NULL. An unreadable program gives NULL. */
 static SLOW const char *reason_of(int dirfd, const char *path) {
   char script[HEAD_SIZE];
   for (int i = 0; i < SCRIPTS_MAX; i++) {
@@ -119,7 +119,7 @@ SLOW void target_look(int dirfd, const char *path) {
   char link[40] = "/proc/self/fd/";
   int saved = errno;
   if (path && !*path) {
-    /* A program that is named by a descriptor. */
+    /* A descriptor names the program. */
     text_number(link + strlen(link), (uint64_t)dirfd);
     path = link;
   }

@@ -1,6 +1,6 @@
-/* The calls that change a file through a descriptor. Licence: MIT OR Apache-2.0.
+/* Calls that change a file through a descriptor. Licence: MIT OR Apache-2.0.
  *
- * A base is exchanged first. Any other descriptor costs one load. */
+ * They exchange a base first. Any other descriptor costs one load. */
 #include "preload.h"
 
 EXPORT ssize_t write(int fd, const void *data, size_t size) { return is_stuck(fd) ? -1 : NEXT(write)(fd, data, size); }
@@ -45,7 +45,7 @@ EXPORT int fallocate64(int fd, int mode, off64_t at, off64_t size) {
   return is_stuck(fd) ? -1 : NEXT(fallocate64)(fd, mode, at, size);
 }
 
-/* These two return the error, and leave errno alone. */
+/* These two return the error, and keep errno. */
 EXPORT int posix_fallocate(int fd, off_t at, off_t size) {
   int saved = errno;
   if (!is_stuck(fd)) return NEXT(posix_fallocate)(fd, at, size);

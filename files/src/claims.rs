@@ -1,4 +1,4 @@
-//! Claims: which node of a job writes a file. They lie in the target's file system, for the helpers of other nodes.
+//! Claims: the node of a job that writes a file. They are in the target's file system, for the helpers of other nodes.
 //!
 //! ```text
 //! .mainstay/claims/NAME/JOB    "NODE ID KIND STATE"
@@ -19,16 +19,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Another helper may remove the folder of a name between two calls.
+/// Tries to make a claim. Another helper may remove the folder of a name between two calls.
 const TRIES: u32 = 16;
 const CLAIM_BYTES_MAX: u64 = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The stage of the helper that made it.
+    /// The stage of the helper that made the claim.
     pub node: String,
     pub id: Id,
-    /// All nodes of the job write one file, by MPI.
+    /// All nodes of the job write one file, by MPI-IO.
     pub is_shared: bool,
     pub state: Progress,
 }
@@ -36,7 +36,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     Open,
-    /// On its way to its name.
+    /// Complete, but without its name yet.
     Whole,
     Torn,
 }
@@ -62,7 +62,7 @@ impl Claim {
     }
 }
 
-/// The name of a stage among all nodes.
+/// A name of this node's stage that no other node has.
 pub fn node(stage: &Stage) -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let found = fs::metadata(stage.path())?;
@@ -73,7 +73,7 @@ fn folder(named: &Named) -> PathBuf {
     named.folder.join(BESIDE).join("claims").join(short(named.name()))
 }
 
-/// The claim of a job. `None`: there is none, or its text is none of ours.
+/// The claim of a job. `None`: there is none, or its text has another form.
 pub fn find(named: &Named, job: &str) -> Option<Claim> {
     read(&folder(named).join(job))
 }
@@ -92,7 +92,7 @@ pub fn make(named: &Named, job: &str, claim: &Claim) -> io::Result<bool> {
         match link(&folder, job, claim) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Our own file may have kept the folder, if that claim was released just now.
+                // The new file may have kept the folder while another helper released its claim.
                 let _ = fs::remove_dir(&folder);
                 return Ok(false);
             }
@@ -106,7 +106,7 @@ pub fn make(named: &Named, job: &str, claim: &Claim) -> io::Result<bool> {
     Err(io::Error::other("the folder of claims is removed again and again"))
 }
 
-/// Another helper reads either the whole text, or finds no claim.
+/// Writes a claim in one step: another helper reads the whole text, or finds no claim.
 fn link(folder: &Path, job: &str, claim: &Claim) -> io::Result<()> {
     let new = folder.join(format!(".{}", claim.id));
     fs::write(&new, claim.to_text())?;
@@ -115,7 +115,7 @@ fn link(folder: &Path, job: &str, claim: &Claim) -> io::Result<()> {
     linked
 }
 
-/// The job that wrote the name before has ended, or is no longer to write it.
+/// Drops the claims of earlier jobs: a job has ended, or must not write the name any more.
 fn drop_others(named: &Named, folder: &Path, job: &str) {
     for other in names(folder).unwrap_or_default() {
         if other != job && !other.starts_with('.') {
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(names(&folder.path().join(".mainstay/claims")).unwrap(), Vec::<String>::new());
     }
 
-    /// Before, the folder of a name stayed if one helper released its claim while another one tried to make its own.
+    /// Story: the folder of a name stayed if one helper released its claim while another one tried to make its own.
     #[test]
     fn nothing_stays_of_claims_that_come_and_go_at_a_time() {
         const HELPERS: usize = 3;

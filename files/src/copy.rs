@@ -27,10 +27,11 @@ pub fn hash_all(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     walk(bytes, |at, piece| file.read_exact_at(piece, at))
 }
 
-/// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. `to` has its room.
+/// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. The room of `to` is
+/// set aside already.
 pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let cached = OpenOptions::new().write(true).open(to)?;
-    // Not every file system can go past its page cache.
+    // Some file systems have no direct writes.
     let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(to).ok();
     let hashes = walk(bytes, |at, piece| {
         from.read_exact_at(piece, at)?;
@@ -43,7 +44,7 @@ pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
         }
     })?;
     cached.set_len(bytes)?;
-    // The descriptor that wrote last is synced; both are one file to the kernel.
+    // Syncing one descriptor is enough: both are one file to the kernel.
     cached.sync_all()?;
     Ok(hashes)
 }
@@ -58,7 +59,7 @@ pub fn fill(from: &File, to: &File) -> io::Result<()> {
     .map(drop)
 }
 
-/// Has threads call `fill` for each piece of a file, and hashes the bytes.
+/// Calls `fill` in several threads, for each piece of a file, and hashes the bytes.
 fn walk(bytes: u64, fill: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync) -> io::Result<Vec<u8>> {
     let next = AtomicU64::new(0);
     let pieces = bytes.div_ceil(PIECE as u64);
@@ -96,7 +97,7 @@ fn walk(bytes: u64, fill: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync) -> i
     Ok(hashes)
 }
 
-/// A buffer that begins at a multiple of a block, as direct writes ask for.
+/// A buffer that begins at a multiple of a block: direct writes need that.
 struct Aligned {
     bytes: Vec<u8>,
     begin: usize,

@@ -1,4 +1,4 @@
-//! The identity of a file: its folder by device and inode, and the name in it. Folders have several spellings.
+//! The identity of a file: the device and inode of its folder, and its name. One folder may have several paths.
 
 use mainstay_format::hash;
 use rustix::process::geteuid;
@@ -14,11 +14,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder in a folder for everything that Mainstay keeps there.
+/// Mainstay's own folder, beside the protected files.
 pub const BESIDE: &str = ".mainstay";
 
-/// Mainstay's own files have more in their names. A longer name stands there in its short form: its first bytes, and a hash
-/// of all. A short form is longer than each name that stands as it is.
+/// Most bytes of a name that Mainstay's own files carry unchanged. A longer name has a short form: its first bytes, and a
+/// hash of all. Each short form is longer than this limit.
 const PLAIN_BYTES_MAX: usize = 200;
 const HEAD_BYTES: usize = PLAIN_BYTES_MAX - 2 * size_of::<mainstay_format::Hash>();
 
@@ -32,12 +32,12 @@ pub fn short(name: &OsStr) -> Cow<'_, OsStr> {
     Cow::Owned(OsString::from_vec([&bytes[..HEAD_BYTES], b"~", digits.as_bytes()].concat()))
 }
 
-/// Whether it is a short form. The folder `names` then has the whole name.
+/// Whether `name` is a short form. If so, the folder `names` has the whole name.
 pub fn is_short(form: &OsStr) -> bool {
     form.len() > PLAIN_BYTES_MAX
 }
 
-/// Opens a file beside the protected ones. A pipe that somebody has put there does not block.
+/// Opens a file beside the protected ones. Another user may have put a pipe there: the open does not block.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
@@ -89,7 +89,7 @@ pub struct Kind(Key);
 /// clocks of a target and of this node differ, and a program may set a time to come.
 pub type Identity = [i64; 3];
 
-/// A file that a program names.
+/// The file that a program's path stands for.
 #[derive(Debug, Clone)]
 pub struct Named {
     pub folder: PathBuf,
@@ -97,7 +97,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Of the four fields of a message: folder, device, inode, name.
+    /// From four fields of a message: folder, device, inode, name.
     pub fn from_fields(fields: &[&[u8]; 4]) -> Option<Named> {
         let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
         let (folder, name) = (Path::new(OsStr::from_bytes(fields[0])), OsStr::from_bytes(fields[3]));
@@ -116,12 +116,12 @@ impl Named {
         Ok(Named { folder: folder.to_owned(), key })
     }
 
-    /// Fails if the folder is another one by now, for example in another mount namespace.
+    /// Fails if the path now leads to another folder, for example in another mount namespace.
     pub fn check_folder(&self) -> io::Result<()> {
         let found = fs::metadata(&self.folder)?;
         match (found.dev(), found.ino()) == (self.key.device, self.key.inode) {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, "the folder of that path is another one")),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, "its path leads to another folder now")),
         }
     }
 
@@ -139,7 +139,7 @@ impl Named {
         self.folder.join(&self.key.name)
     }
 
-    /// The same name in the same folder, as the four fields.
+    /// As four fields of a message.
     pub fn fields(&self) -> [Vec<u8>; 4] {
         let (device, inode) = (self.key.device.to_string(), self.key.inode.to_string());
         [self.folder.as_os_str().as_bytes().to_vec(), device.into(), inode.into(), self.key.name.as_bytes().to_vec()]

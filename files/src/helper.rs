@@ -1,6 +1,6 @@
-//! The helper of the node: it decides which file a name means, and when a file is whole.
+//! The helper of the node. It decides which file a name stands for, and when a file is whole.
 //!
-//! `state` is its knowledge, with pieces in `records`. The other files are the requests by duty: opening (`opening`), the
+//! `state` has its knowledge, with parts in `records`. The other files answer requests, by duty: opening (`opening`), the
 //! processes that can write a file (`processes`, `silent`), the decision about a file (`judging`, `unchanged`), the members of
 //! jobs (`members`), names (`naming`), folders (`listing`), and jobs on several nodes (`shared`). It never waits: `workers` has
 //! the threads.

@@ -1,11 +1,11 @@
 //! The generations of a file, `.mainstay/kept/NAME.g7`, each with its manifest beside it.
 //!
 //! Invariants:
-//! - The generation under the name is a hard link of it, so its inode tells which one it is. A file with another inode was
-//!   written past Mainstay, and counts as it is.
-//! - A manifest has the time of its file's last modification as its own. So a file that a program changes in place, past
-//!   Mainstay, is told from one that its medium has damaged.
-//! - A long name stands in its short form (`file::short`). `.mainstay/names` then has the whole name.
+//! - The name is a hard link of its generation, so the inode shows the number. A file with another inode was written without
+//!   Mainstay: it has no hashes, and programs read it unverified.
+//! - A manifest has the modification time of its generation. If a hash differs, the time shows the cause: another time, and
+//!   a program has changed the file in place; the same time, and the medium has damaged it.
+//! - A long name has a short form (`file::short`), and its whole text is in `.mainstay/names`.
 
 use crate::{
     file::{BESIDE, check_beside, is_short, open_plain, short},
@@ -25,24 +25,24 @@ use std::{
     time::SystemTime,
 };
 
-/// The end of the name of a manifest.
+/// The suffix of a manifest's name.
 const HASHES: &str = ".hashes";
-/// Mainstay gives no such number.
+/// No generation has this number.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
-/// The folder of Mainstay's own in `folder`, made if missing.
+/// The path of a folder in `.mainstay` of `folder`. Makes it if it is missing.
 pub fn beside(folder: &Path, part: &str) -> io::Result<PathBuf> {
     check_beside(folder)?;
     let path = folder.join(BESIDE).join(part);
     if !path.exists() {
-        // One by one: the folder itself is not made again if it is gone.
+        // One by one: a program may have removed `folder`, and it must stay removed.
         for new in [&folder.join(BESIDE), &path] {
             match DirBuilder::new().mode(0o775).create(new) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
         }
-        // Users who share the folder share this one, whatever the mask of the first.
+        // All users of the folder share this one, whatever the mask of the first user.
         let mode = fs::metadata(folder)?.mode() & 0o2775 | 0o700;
         for made in [&folder.join(BESIDE), &path] {
             let _ = fs::set_permissions(made, fs::Permissions::from_mode(mode));
@@ -68,7 +68,7 @@ pub fn manifest_path(folder: &Path, name: &OsStr, generation: u64) -> PathBuf {
     path.into()
 }
 
-/// The name and the number in the name of a kept file.
+/// The form of the name and the generation's number in the name of a kept file.
 fn parse(file: &OsStr) -> Option<(&OsStr, u64)> {
     let bytes = file.as_bytes();
     let at = bytes.windows(2).rposition(|pair| pair == b".g")?;
@@ -116,7 +116,7 @@ fn name_path(folder: &Path, form: &OsStr) -> PathBuf {
     folder.join(BESIDE).join("names").join(form)
 }
 
-/// Notes the whole name of a file that has a short form, durably.
+/// Writes down the whole name of a file with a short form, durably.
 pub fn note_name(folder: &Path, name: &OsStr) -> io::Result<()> {
     let form = short(name);
     if !is_short(&form) || whole_name(folder, &form) == name {
@@ -133,7 +133,7 @@ pub fn note_name(folder: &Path, name: &OsStr) -> io::Result<()> {
     sync_folder(&names)
 }
 
-/// The name with this form. A note that is damaged counts as missing: then the form itself is the name.
+/// The name with this form. If its note is missing or damaged, the form itself is the name.
 fn whole_name(folder: &Path, form: &OsStr) -> OsString {
     let noted = || {
         let mut name = Vec::new();
@@ -148,7 +148,7 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
     found.is_file().then(|| (found.dev(), found.ino()))
 }
 
-/// The generation under the name. `None`: there is no file, or Mainstay has not written it.
+/// The number of the generation under the name. `None`: there is no file, or another program wrote it.
 pub fn current(folder: &Path, name: &OsStr) -> io::Result<Option<u64>> {
     let Some(here) = identity(&folder.join(name)) else { return Ok(None) };
     let generations = generations(folder, name)?;
@@ -158,7 +158,7 @@ pub fn current(folder: &Path, name: &OsStr) -> io::Result<Option<u64>> {
 /// The file that a program gets for a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
-    /// The file itself: Mainstay has not written it, so it has no hashes.
+    /// The file under the name, unverified: it was written without Mainstay, and has no hashes.
     Unknown,
     Good {
         generation: u64,
@@ -167,12 +167,12 @@ pub enum Judged {
     Changed {
         generation: u64,
     },
-    /// The file is damaged. This older generation is not.
+    /// The file is damaged; this older generation is good.
     Instead {
         generation: u64,
         older: u64,
     },
-    /// The file is damaged, and so is every older generation.
+    /// The file and all older generations are damaged.
     Lost {
         generation: u64,
     },
@@ -197,9 +197,9 @@ pub fn judge(folder: &Path, name: &OsStr) -> io::Result<Judged> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Good,
-    /// Its medium has changed it, or cannot read it.
+    /// The medium has changed its bytes, or cannot read them.
     Damaged,
-    /// A program has changed it in place, past Mainstay.
+    /// A program without Mainstay has changed it in place.
     Changed,
 }
 
@@ -213,7 +213,7 @@ pub fn verify(folder: &Path, name: &OsStr, generation: u64) -> Verdict {
         Ok(match manifest.fits(&data)? {
             true => {
                 if !is_as_published {
-                    // A program has set its time. Another user's manifest stays as it is.
+                    // A program has changed the time alone. The call fails for another user's manifest.
                     let _ = manifest.set_modified(modified);
                 }
                 Verdict::Good
@@ -229,14 +229,14 @@ pub fn is_good(folder: &Path, name: &OsStr, generation: u64) -> bool {
     verify(folder, name, generation) == Verdict::Good
 }
 
-/// Whether another program has changed the generation in place. Reads it only if its time is another one.
+/// Whether another program has changed the generation in place. Reads the file only if its time differs.
 pub fn is_changed(folder: &Path, name: &OsStr, generation: u64) -> bool {
     let modified = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
     modified(&data_path(folder, name, generation)) != modified(&manifest_path(folder, name, generation))
         && verify(folder, name, generation) == Verdict::Changed
 }
 
-/// Removes manifests of `name` that a kill has left without their generation.
+/// Removes manifests of `name` without a generation. A kill between two steps leaves them.
 fn remove_orphans(folder: &Path, name: &OsStr, is_orphan: impl Fn(u64) -> bool) -> io::Result<()> {
     for file in fs::read_dir(folder.join(BESIDE).join("kept"))? {
         let file = file?.file_name();
@@ -250,7 +250,7 @@ fn remove_orphans(folder: &Path, name: &OsStr, is_orphan: impl Fn(u64) -> bool) 
     Ok(())
 }
 
-/// Removes all but the newest `keep` generations, and manifests that a kill has left. The one under the name stays.
+/// Removes all generations but the newest `keep` and the one under the name, and manifests that a kill has left.
 pub fn prune(folder: &Path, name: &OsStr, keep: u32) -> io::Result<()> {
     let current = current(folder, name)?;
     let all = generations(folder, name)?;
@@ -259,7 +259,7 @@ pub fn prune(folder: &Path, name: &OsStr, keep: u32) -> io::Result<()> {
             remove(folder, name, number);
         }
     }
-    // A newer generation may be between the rename of its manifest and its own, by another node.
+    // Another node may have renamed the manifest of a newer generation, and not the generation yet.
     let Some(newest) = all.first() else { return Ok(()) };
     remove_orphans(folder, name, |number| number < *newest && !all.contains(&number))
 }
@@ -269,7 +269,7 @@ fn remove(folder: &Path, name: &OsStr, generation: u64) {
     let _ = fs::remove_file(manifest_path(folder, name, generation));
 }
 
-/// A program changes the file past Mainstay: it is no generation any more, and counts as it is.
+/// Removes the generation under the name from `kept`, and leaves the name: a program changes the file in place.
 pub fn release(folder: &Path, name: &OsStr) -> io::Result<()> {
     let is_here = |number: &u64| identity(&data_path(folder, name, *number)) == identity(&folder.join(name));
     let released = generations(folder, name)?.into_iter().filter(is_here);
@@ -289,7 +289,7 @@ pub fn remove_all(folder: &Path, name: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without generations needs no note.
+/// Removes the note of a name without generations.
 fn forget_name(folder: &Path, name: &OsStr) {
     let form = short(name);
     if is_short(&form) && generations(folder, name).is_ok_and(|left| left.is_empty()) {
@@ -321,19 +321,19 @@ fn next(file: (&Path, &OsStr)) -> io::Result<u64> {
 fn move_generation(from: (&Path, &OsStr), number: u64, to: (&Path, &OsStr), next: u64) -> io::Result<()> {
     beside(to.0, "kept")?;
     note_name(to.0, to.1)?;
-    // A file system that cannot link, or another one: the file stays without hashes.
+    // Without links, or on another file system, the file has no hashes.
     let _ = fs::rename(manifest_path(from.0, from.1, number), manifest_path(to.0, to.1, next))
         .and_then(|()| fs::rename(data_path(from.0, from.1, number), data_path(to.0, to.1, next)));
     Ok(())
 }
 
-/// A file with its generations, for people.
+/// A file with its generations, for tables.
 #[derive(Debug, Clone)]
 pub struct NamedFile {
     pub name: OsString,
     /// Newest first.
     pub generations: Vec<Generation>,
-    /// The name belongs to a file that Mainstay has not written.
+    /// The file under the name was written without Mainstay.
     pub is_foreign: bool,
     pub is_missing: bool,
 }
@@ -343,7 +343,7 @@ pub struct Generation {
     pub number: u64,
     pub bytes: u64,
     pub modified: SystemTime,
-    /// It is the file under the name.
+    /// The name stands for this generation.
     pub is_current: bool,
 }
 
@@ -376,8 +376,8 @@ pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
     let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     match verify(folder, name, generation) {
         Verdict::Good => {}
-        Verdict::Damaged => return refused("that generation is damaged"),
-        Verdict::Changed => return refused("another program has changed that generation"),
+        Verdict::Damaged => return refused("it is damaged"),
+        Verdict::Changed => return refused("another program has changed it"),
     }
     if current(folder, name)? == Some(generation) {
         return Ok(());
@@ -391,7 +391,7 @@ pub fn restore(folder: &Path, name: &OsStr, generation: u64) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// The damaged copy of a file that its program did not complete, for a look.
+/// Keeps the bytes of a torn file in `.mainstay/torn`, where the user can look at them.
 pub fn keep_torn(folder: &Path, name: &OsStr, staged: &Path) -> io::Result<()> {
     let torn = beside(folder, "torn")?.join(short(name));
     fs::copy(staged, torn).map(drop)

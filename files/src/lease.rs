@@ -14,7 +14,7 @@ pub fn has_writer(file: &File) -> io::Result<bool> {
 
 #[allow(unsafe_code)]
 fn set(file: &File, lease: libc::c_int) -> io::Result<()> {
-    // SAFETY: the call takes an open descriptor and a number, and touches no memory of ours.
+    // SAFETY: the call takes an open descriptor and a number, and touches no memory.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, lease) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -38,7 +38,7 @@ mod tests {
         assert!(has_writer(&reader).unwrap());
         drop(second);
         assert!(!has_writer(&reader).unwrap());
-        // The lease is gone: an open to write does not wait.
+        // The lease has ended: an open to write must not wait.
         drop(OpenOptions::new().write(true).open(&path).unwrap());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A preload library (`files/preload`) redirects the names of restart files. The program writes into a file in the node's
 //! memory, its *staged file*; the kernel does everything between open and close. One helper process for each node and
-//! user decides which file a name means (`helper`), and carries whole files to their names (`publish`). So under its name
-//! a file is always one whole *generation*.
+//! user decides which file a name stands for (`helper`), and gives whole files their names (`publish`). So a name
+//! always stands for one whole *generation*.
 //!
 //! ```text
 //!   program, preload library          helper of the node                     file system

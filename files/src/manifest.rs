@@ -1,4 +1,4 @@
-//! The manifest of a generation: the hash of each block of 4 KiB, by which damage is found. docs/format.md has its bytes.
+//! The manifest of a generation: a hash of each block of 4 KiB, to find damage. docs/format.md has its bytes.
 
 use crate::{
     copy::{PIECE, blocks},
@@ -55,7 +55,7 @@ pub fn write(path: &Path, id: Id, bytes: u64, modified: SystemTime, hashes: &[u8
     file.sync_all()
 }
 
-/// An open manifest. Its length, bounds and checksum hold.
+/// An open manifest with a good length, bounds and checksum.
 pub struct Manifest {
     file: File,
     bytes: u64,
@@ -63,7 +63,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Opens the manifest at `path`. Reads it in pieces: no length in it decides how much memory that takes.
+    /// Opens the manifest at `path`. Reads it in pieces: a wrong length in it must not take more memory.
     pub fn open(path: &Path) -> io::Result<Manifest> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its manifest is damaged");
         let file = open_plain(path)?;
@@ -73,7 +73,7 @@ impl Manifest {
         let bytes = header.bytes.get();
         let sums = blocks(bytes).checked_mul(HASH_BYTES as u64).ok_or_else(damaged)?;
         let end = sums.checked_add(HEADER_BYTES).ok_or_else(damaged)?;
-        // A sparse file claims any length, but its blocks on the disk are few.
+        // A sparse file may claim any length with few blocks on the disk.
         let is_sparse = found.blocks().saturating_mul(512) + (1 << 20) < found.len();
         let is_known = header.magic == MAGIC && header.version == VERSION && header.block_bytes == BLOCK as u32;
         if !is_known || is_sparse || !found.is_file() || found.len() != end + HASH_BYTES as u64 {
@@ -95,7 +95,7 @@ impl Manifest {
         Ok(Manifest { file, bytes, id: header.id.get() })
     }
 
-    /// Whether it is the manifest of a staged file.
+    /// Whether this is the manifest of the staged file `id`.
     pub fn is_of(&self, id: Id) -> bool {
         self.id == id.number()
     }
@@ -120,7 +120,7 @@ impl Manifest {
         while at < self.bytes {
             let piece = &mut piece[..(self.bytes - at).min(PIECE as u64) as usize];
             match file.read_exact_at(piece, at) {
-                // The medium lost it, or the file is being changed.
+                // The medium has lost these bytes, or a program is changing the file.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EIO) | None) => return Ok(false),
                 read => read?,
             }

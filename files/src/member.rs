@@ -1,4 +1,5 @@
-//! The side of `mainstay files`: it sees to a helper, and at the end waits until all files of its program are durable.
+//! The part of `mainstay files`: it starts a helper if needed, and at the end waits until all files of its program are
+//! durable.
 
 use crate::{
     file::Key,
@@ -27,7 +28,7 @@ use std::{
 const START_LIMIT: Duration = Duration::from_secs(30);
 const START_AGAIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
-/// A helper may fail because the one before removes the stage at that moment.
+/// A helper may fail because the previous helper is removing the stage.
 const FAILURES_MAX: u32 = 10;
 
 /// A process that the helper waits for.
@@ -38,12 +39,12 @@ pub struct Member {
     name: String,
 }
 
-/// The end of `mainstay files`.
+/// The lines to print at the end of `mainstay files`.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Files that were not saved, or are not whole, each with its reason.
-    pub told: Vec<String>,
-    /// Files of killed jobs.
+    /// Files that are torn or could not be saved, each with its reason.
+    pub failures: Vec<String>,
+    /// Other lines, such as those on files of killed jobs.
     pub remarks: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ impl Member {
         Ok(finished(&self.ask(format!("open-of\0{}\0", self.name).as_bytes())?).remarks)
     }
 
-    /// Waits until all files of the job, and of killed jobs, are durable, or have failed. `has_failed`: the program has.
+    /// Waits until each file of this job, and of killed jobs, is durable or has failed. `has_failed`: the program has failed.
     pub fn finish(&self, has_failed: bool) -> io::Result<Finished> {
         let how = if has_failed { "failed" } else { "" };
         Ok(finished(&self.ask(format!("finish\0{}\0{how}\0", self.job).as_bytes())?))
@@ -93,7 +94,7 @@ impl Member {
                     bytes.truncate(length);
                     return Ok(bytes);
                 }
-                // The helper was killed, or ended at this moment: the next one takes over.
+                // The helper was killed, or has just ended. The next one takes over.
                 Err(rustix::io::Errno::INTR) => {}
                 _ if began.elapsed() > START_LIMIT => return Err(gone()),
                 _ => thread::sleep(LOOK),
@@ -119,7 +120,7 @@ impl Member {
                 }
                 started = None;
             }
-            // A helper that ends at this moment may have removed the stage of the one before.
+            // The previous helper may have removed the stage as it ended.
             if started.as_ref().is_none_or(|(at, _)| at.elapsed() > START_AGAIN) {
                 let helper = start_helper(&self.command, self.stage.path())?;
                 started.replace((Instant::now(), helper)).into_iter().for_each(|(_, helper)| await_end(helper));
@@ -132,13 +133,13 @@ impl Member {
     }
 }
 
-/// The lines of an answer.
+/// The lines in an answer of the helper.
 fn finished(answer: &[u8]) -> Finished {
     let mut fields = fields(answer).unwrap_or_default().into_iter().map(|line| String::from_utf8_lossy(line));
     let count = fields.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
-    let mut told: Vec<String> = fields.map(|line| line.into_owned()).collect();
-    let remarks = told.split_off(count.min(told.len()));
-    Finished { told, remarks }
+    let mut failures: Vec<String> = fields.map(|line| line.into_owned()).collect();
+    let remarks = failures.split_off(count.min(failures.len()));
+    Finished { failures, remarks }
 }
 
 fn gone() -> io::Error {
@@ -158,7 +159,7 @@ fn start_helper(command: &Path, stage: &Path) -> io::Result<Child> {
     helper.spawn()
 }
 
-/// It ends after this process, or was not needed.
+/// The helper ends after this process, or was not needed.
 fn await_end(mut helper: Child) {
     thread::spawn(move || helper.wait());
 }
@@ -168,17 +169,17 @@ pub fn has_staged(stage: &Stage) -> bool {
     stage.ids().is_ok_and(|ids| !ids.is_empty())
 }
 
-/// A file on its way on this node.
+/// A file on this node that has no name yet.
 #[derive(Debug, Clone)]
 pub struct StagedFile {
     pub path: PathBuf,
     /// Its program has closed it.
     pub is_whole: bool,
-    /// The reason that it could not be saved.
+    /// The reason of a failure to save it.
     pub failure: Option<String>,
 }
 
-/// The files of `folder` that are on their way on this node.
+/// The files of `folder` that have no name yet, on this node.
 pub fn staged_in(stage: &Stage, folder: &Path) -> io::Result<Vec<StagedFile>> {
     let wanted: Key = Named::in_folder(folder, OsStr::new("x"))?.key;
     let ids: Vec<Id> = stage.ids()?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 const NAME_BYTES_MAX: usize = libc::NAME_MAX as usize;
-/// Names of no restart file: helper files of MPI libraries, hidden files.
+/// Names that are never protected: helper files of MPI libraries, hidden files.
 const RESERVED: [&[u8]; 6] = [b".*", b"*.locktest.*", b"*_cid-*.sm", b"sem.OMPIO_*", b"*.shfp.*", b"*\n*"];
 /// Folders of the system.
 const FOREIGN: [&str; 3] = ["/proc", "/dev", "/sys"];
@@ -17,7 +17,7 @@ pub struct Patterns {
     exclude: Vec<Vec<u8>>,
     /// Without symbolic links.
     stage: PathBuf,
-    /// TMPDIR. `None`: patterns apply there as well.
+    /// TMPDIR. `None`: patterns apply there, too.
     temporary: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl Patterns {
         }
     }
 
-    /// Looks at the last part of `path` only. Nearly all names end here.
+    /// Looks at the last part of `path` only. Nearly all names fail here, without a system call.
     pub fn is_candidate(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let matches = |pattern: &Vec<u8>| pattern.contains(&b'/') || glob(pattern, name);
@@ -46,8 +46,8 @@ impl Patterns {
             && !self.exclude.iter().any(|pattern| !pattern.contains(&b'/') && glob(pattern, name))
     }
 
-    /// Looks at the whole path: `folder` is absolute, and without symbolic links. `given` is the path as the program
-    /// gives it, absolute.
+    /// Looks at the whole path. `folder` is absolute, without symbolic links. `given` is the program's path, made
+    /// absolute.
     pub fn is_wanted(&self, folder: &Path, name: &[u8], given: &Path) -> bool {
         if !self.is_candidate(name) {
             return false;
@@ -63,7 +63,7 @@ impl Patterns {
         self.matches.iter().any(matches) && !self.exclude.iter().any(|pattern| pattern.contains(&b'/') && fits(pattern))
     }
 
-    /// Folders of the system, of the stage, and of our own records.
+    /// Whether a folder is one of the system, the stage, or Mainstay's own.
     pub fn is_foreign(&self, folder: &Path) -> bool {
         FOREIGN.iter().any(|foreign| folder.starts_with(foreign))
             || folder.starts_with(&self.stage)

@@ -8,23 +8,23 @@ pub struct Options {
     pub keep: u32,
     /// Fail to open a damaged file, in place of an older generation.
     pub damaged_fails: bool,
-    /// A file that the program has synced is durable when its `close` returns.
+    /// The `close` of a file that the program has synced waits until the file is durable.
     pub sync_waits: bool,
     /// Most bytes of staged files on a node. `None`: a quarter of the free memory.
     pub room_bytes: Option<u64>,
-    /// A supervisor speaks for the program: `helper/silent.rs`.
+    /// A supervisor sends the requests of the program: `helper/silent.rs`.
     pub is_silent: bool,
     /// Patterns of sets: words with `{}` for the stem, `*` for the member.
     pub sets: Vec<String>,
     /// Members of a set. 0: unknown.
     pub count: u32,
-    /// The job on all its nodes.
+    /// The name of the job, the same on all its nodes.
     pub job: String,
     /// Nodes of the job. 0: unknown.
     pub nodes: u32,
-    /// The file in which `mainstay run` looks for reports.
+    /// The file from which `mainstay run` reads reports.
     pub report: Option<PathBuf>,
-    /// The `mainstay files` that the program runs under.
+    /// The name of the `mainstay files` that the program runs under.
     pub member: String,
 }
 
@@ -47,7 +47,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Other nodes have processes of the same job.
+    /// Whether other nodes have processes of the same job.
     pub fn is_on_nodes(&self) -> bool {
         self.nodes > 1
     }
@@ -72,14 +72,14 @@ impl Options {
         text
     }
 
-    /// Unknown keys and numbers that are none count as missing: the text comes from another process.
+    /// Skips unknown keys and invalid numbers: the text comes from another process.
     pub fn from_text(text: &str) -> Options {
         let mut options = Options::default();
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
             match key {
                 "keep" => options.keep = value.parse().unwrap_or(options.keep).max(1),
                 "count" => options.count = value.parse().unwrap_or(0),
-                // It is part of a name, in which "-" separates.
+                // The name of a set's folder has it between two `-`.
                 "job" => options.job = value.chars().filter(char::is_ascii_alphanumeric).take(32).collect(),
                 "member" => options.member = value.to_owned(),
                 "nodes" => options.nodes = value.parse().unwrap_or(1),

@@ -15,9 +15,9 @@ use std::{
 
 /// The program headers lie in the first bytes of a file.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Scripts whose interpreter is a script.
+/// Most scripts in a row: the interpreter of a script may be a script.
 const SCRIPTS_MAX: usize = 4;
-/// The kernel reads as much of a script to find its interpreter.
+/// Bytes of a script that the kernel reads to find its interpreter.
 const SCRIPT_BYTES: usize = 256;
 #[cfg(target_arch = "x86_64")]
 const MACHINE: elf::Machine = elf::EM_X86_64;
@@ -26,12 +26,12 @@ const MACHINE: elf::Machine = elf::EM_AARCH64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// It loads libraries.
+    /// It loads the library.
     Dynamic,
     Static,
-    /// It loads libraries, but calls the system by itself.
+    /// It loads libraries, but makes system calls directly.
     Go,
-    /// The system loads no library of the user's into it.
+    /// The system loads no library of the user into it.
     SetUser,
     /// A program of 32 bits, or for another C library.
     Other,
@@ -39,7 +39,7 @@ pub enum Program {
     Unknown,
 }
 
-/// Looks at the head of the program at `path`. A script is as its interpreter.
+/// Reads the head of the program at `path`. For a script, the interpreter counts.
 pub fn program(path: &Path) -> io::Result<Program> {
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
@@ -124,7 +124,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             assert_eq!(program(&path).unwrap(), kind);
         }
-        // It would be its own interpreter forever.
+        // A loop: the script is its own interpreter.
         fs::write(&path, format!("#!{}\n", path.display())).unwrap();
         assert_eq!(program(&path).unwrap(), Program::Unknown);
         assert!(program(&folder.path().join("none")).is_err());

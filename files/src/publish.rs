@@ -1,8 +1,8 @@
-//! Carries a whole file to its name: copy, sync, hashes, link, rename, sync.
+//! Publishes a whole file, that is, gives it its name: copy, sync, hashes, link, rename, sync.
 //!
 //! Invariants:
 //! - The name changes in one step, and only after the bytes and their hashes are durable.
-//! - The older generation keeps its link in `kept` before the name leaves it.
+//! - The older generation has its link in `kept` before the name goes to the new one.
 
 use crate::{
     claims,
@@ -26,12 +26,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A whole file on its way.
+/// A whole file to publish.
 #[derive(Debug, Clone)]
 pub struct Parcel {
     pub id: Id,
     pub named: Named,
-    /// Its bytes now: in the stage, or `writing_path` if they were written through.
+    /// The path of its bytes: in the stage, or `writing_path` if the program wrote to the target's file system.
     pub staged: PathBuf,
     pub is_through: bool,
     pub keep: u32,
@@ -50,7 +50,7 @@ pub fn reserve(named: &Named, id: Id, bytes: u64) -> io::Result<()> {
         return Ok(());
     }
     let given = match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes) {
-        // The file system cannot set room aside: look at what is free.
+        // The file system cannot set room aside: compare with the free bytes.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => match statvfs(&named.folder) {
             Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < bytes => Err(Errno::NOSPC),
             _ => Ok(()),
@@ -63,7 +63,7 @@ pub fn reserve(named: &Named, id: Id, bytes: u64) -> io::Result<()> {
     })
 }
 
-/// Brings the bytes and their hashes to the target's file system, durably. They have no name yet.
+/// Copies the bytes and their hashes to the target's file system, durably. They get no name here.
 pub fn bring(parcel: &Parcel) -> io::Result<()> {
     let from = File::open(&parcel.staged)?;
     let bytes = from.metadata()?.len();
@@ -82,7 +82,7 @@ pub fn bring(parcel: &Parcel) -> io::Result<()> {
     manifest::write(&path.with_extension("hashes"), parcel.id, bytes, modified, &hashes)
 }
 
-/// Gives the new file the rights of the file that it replaces, else those that the program gave it, and its times.
+/// Sets the rights and the times of the new file. If it replaces a file, it gets the rights of that file.
 fn take_over(staged: &File, replaced: &Path, path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let new = staged.metadata()?;
@@ -98,19 +98,19 @@ fn take_over(staged: &File, replaced: &Path, path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Gives the bytes their name. After a kill it may be called again.
+/// Gives the bytes their name. A helper may call it again after a kill.
 pub fn name(named: &Named, id: Id, keep: u32) -> io::Result<()> {
     let (folder, file) = (&named.folder, named.name());
     let writing = writing_path(folder, id);
     if !writing.exists() {
-        // It got its name before the kill, or from a helper on another node.
+        // The file got its name before the kill, or from a helper on another node.
         return Ok(());
     }
     beside(folder, "kept")?;
     note_name(folder, file)?;
     let numbers = generations(folder, file)?;
     let mut generation = numbers.first().map_or(1, |newest| newest + 1);
-    // A kill may have come after the link.
+    // A killed helper may have made the link.
     let own = identity(&writing);
     let linked_before = numbers.into_iter().find(|number| identity(&data_path(folder, file, *number)) == own);
     let linked = loop {
@@ -119,7 +119,7 @@ pub fn name(named: &Named, id: Id, keep: u32) -> io::Result<()> {
             break Ok(());
         }
         match fs::hard_link(&writing, data_path(folder, file, generation)) {
-            // Another node gave the same name a generation.
+            // Another node has published a generation of this name.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => generation += 1,
             linked => break linked,
         }
@@ -140,7 +140,7 @@ pub fn name(named: &Named, id: Id, keep: u32) -> io::Result<()> {
     prune(folder, file, keep)
 }
 
-/// Whether the parcel has its name already: a helper was killed between that and the end of its record.
+/// Whether the parcel has its name already: a helper was killed before it could remove the record.
 pub fn is_named(parcel: &Parcel) -> bool {
     has_name(&parcel.named, parcel.id)
 }
@@ -152,7 +152,7 @@ pub fn has_name(named: &Named, id: Id) -> bool {
     Manifest::open(&manifest_path(folder, name, generation)).is_ok_and(|manifest| manifest.is_of(id))
 }
 
-/// Whether somebody has written a file under the name, past Mainstay, since the parcel was closed.
+/// Whether a program without Mainstay has written a file under the name since the parcel was closed.
 pub fn is_outdated(parcel: &Parcel) -> bool {
     if let Some((job, node)) = &parcel.claim
         && claims::find(&parcel.named, job).is_none_or(|claim| claim.node != *node)
@@ -163,7 +163,7 @@ pub fn is_outdated(parcel: &Parcel) -> bool {
     if found.is_none() || found == parcel.replaces {
         return false;
     }
-    // A file of Mainstay's was published in order.
+    // A generation was published in order.
     let (folder, name) = (&parcel.named.folder, parcel.named.name());
     current(folder, name).is_ok_and(|found| found.is_none_or(|number| is_changed(folder, name, number)))
 }
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(fs::read(folder.join(name)).unwrap(), content);
         }
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Good { generation: 3 });
-        // As a medium does: the time stays.
+        // A medium changes no time.
         let flip = |path: PathBuf| {
             let mut bytes = fs::read(&path).unwrap();
             bytes[2] ^= 1;
@@ -228,7 +228,7 @@ mod tests {
             let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             File::options().write(true).open(folder.join(name)).unwrap().set_modified(modified).unwrap();
         };
-        // Another time alone is no change, and the next look knows it.
+        // Another time alone is no change, and the manifest gets that time.
         set_time(1);
         assert!(!kept::is_changed(folder, name, 2));
         assert_eq!(kept::judge(folder, name).unwrap(), Judged::Good { generation: 2 });

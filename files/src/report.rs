@@ -1,7 +1,7 @@
-//! Reports new generations to `mainstay run`, in the file that it makes for its job (`engine/src/session/report.rs`).
+//! Reports new generations to `mainstay run`, in the file that `run` makes for its job (`engine/src/session/report.rs`).
 //!
-//! The helper writes a word `file` GENERATION PATH for each file that has got its name. Generation 0: the file system keeps
-//! none. Nothing depends on a reader.
+//! The helper writes a word `file` GENERATION PATH for each published file. Generation 0: the file system keeps none. The
+//! helper needs no reader.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,7 +14,7 @@ use std::{
 const MEMORY_FILE: &[u8] = b"/memfd:mainstay-run-report";
 
 pub fn tell_published(report: &Path, file: &Path, generation: u64) {
-    // On another machine than that of `mainstay run`, the path may lead to any file of any process.
+    // `mainstay run` may be on another machine. Then the path may lead to any file of any process here.
     let is_report =
         |path: &Path| fs::read_link(path).is_ok_and(|to| to.as_os_str().as_bytes().starts_with(MEMORY_FILE));
     if !is_report(report) {

@@ -1,7 +1,7 @@
 //! The helper of the node: one process for each user, which answers the preload libraries of all programs.
 //!
-//! One thread answers, and waits for requests, the ends of processes, and the results of its workers. Nobody starts it by
-//! hand: `mainstay files` does, or the library of a program if the helper is gone. It ends by itself once nobody needs it.
+//! One thread answers, and waits for requests, the ends of processes, and the results of its workers. `mainstay files`
+//! starts it, or the library of a program if the helper is gone. It ends by itself once it has no more work.
 
 mod message;
 
@@ -31,20 +31,20 @@ use std::{
 pub use message::encode as encode_answer;
 pub use message::{MESSAGE_MAX, fields};
 
-/// How long a helper that nobody needs waits for the next request.
+/// Time without work after which a helper ends.
 const IDLE: Duration = Duration::from_millis(300);
 const BACKLOG: i32 = 4096;
 const LOCK_TRIES: u32 = 2000;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A connection with its request, once that has come.
+/// A connection, with its request once it has arrived.
 struct Client {
     connection: OwnedFd,
     request: Option<Request>,
 }
 
-/// Closes all descriptors but 0 to 2, as the first step of a helper's process. They belong to a program that may end before:
-/// a launcher learns of that only once its connection closes.
+/// Closes all descriptors but 0 to 2, as the first step of a helper's process. They belong to the program that started the
+/// helper: a launcher learns of the program's end only once its connection closes.
 #[allow(unsafe_code)]
 pub fn close_inherited() {
     // SAFETY: this process has opened no descriptor of its own yet.
@@ -59,7 +59,7 @@ pub fn close_inherited() {
     }
 }
 
-/// Serves the stage until nobody needs it. Returns at once if another process does.
+/// Serves the stage until there is no more work. Returns at once if another process serves it.
 pub fn serve(stage: Stage) -> io::Result<()> {
     let Some(_lock) = take_lock(&stage)? else { return Ok(()) };
     let path = stage.socket();
@@ -67,7 +67,7 @@ pub fn serve(stage: Stage) -> io::Result<()> {
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags(), None)?;
     bind(&listener, &SocketAddrUnix::new(&path)?)?;
     let wake = Wake::new()?;
-    // It listens once it knows who holds files: a process that closes one waits for that.
+    // It must know the holders of files first: a process that closes a file waits for the socket.
     let mut helper = Helper::start(stage, wake.clone())?;
     listen(&listener, BACKLOG)?;
     let mut clients: Vec<Client> = Vec::new();
@@ -85,14 +85,14 @@ pub fn serve(stage: Stage) -> io::Result<()> {
         clients.retain_mut(|client| !serve_one(&mut helper, client));
         helper.go_on();
         if !is_needed && ready.was_idle && clients.is_empty() {
-            // A process that connects now finds no socket, or nobody behind it, and starts the next helper.
+            // A process that connects from now on finds no socket, or gets no answer, and starts the next helper.
             helper.end();
             return Ok(());
         }
     }
 }
 
-/// `None`: another helper serves. One that is about to end has the lock, but no socket any more.
+/// `None`: another helper serves. A helper that is about to end has the lock, but no socket any more.
 fn take_lock(stage: &Stage) -> io::Result<Option<File>> {
     for _ in 0..LOCK_TRIES {
         if let Some(lock) = stage.lock()? {
@@ -144,7 +144,7 @@ fn serve_one(helper: &mut Helper, client: &mut Client) -> bool {
         let length = match recv(&client.connection, &mut bytes[..], RecvFlags::empty()) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return false,
             Ok((length, _)) if length > 0 => length,
-            // It is gone, or wanted to know only if a helper is here.
+            // The client is gone, or only asked if a helper is here.
             _ => return true,
         };
         let Ok(peer) = socket_peercred(&client.connection) else { return true };

@@ -1,8 +1,8 @@
 //! Sets: files that become whole together, one for each rank and perhaps one for all.
 //!
-//! Each helper brings the members of its node to the target's file system, and leaves a mark for each in a folder of the
-//! set. Whoever finds all marks writes the record `commit`, durably: from then on the set is whole. Each helper then gives
-//! its members their names, and whoever finds the record of a killed job does so for all.
+//! Each helper copies the members of its node to the target's file system, and leaves a mark for each in the folder of the
+//! set. A helper that finds all marks writes the record `commit`, durably: from then on the set is whole. Each helper then
+//! gives its members their names. A helper that finds the record of a killed job gives all members their names.
 //!
 //! ```text
 //! .mainstay/sets/ROUND-JOB-STEM/member-NAME    "ID" or "ID NAME" of the member: its bytes are durable
@@ -30,7 +30,7 @@ use std::{
 };
 
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the last `mainstay files` of a node waits for the members of other nodes.
+/// Time that the last `mainstay files` of a node waits for members of other nodes.
 const OTHER_NODES_LIMIT: Duration = Duration::from_secs(60);
 /// In the name of a mark.
 const MEMBER: &str = "member-";
@@ -80,8 +80,8 @@ fn stem<'a>(word: &str, name: &'a str) -> Option<&'a str> {
     .filter(|stem| !stem.is_empty())
 }
 
-/// Brings a member to the target's file system, and leaves its mark in one step. A killed helper may have done it: then
-/// nothing is written again, as others may give the members their names at any moment.
+/// Copies a member to the target's file system, and leaves its mark in one step. If a killed helper has left the mark,
+/// writes nothing: other helpers may give the members their names at any moment.
 pub fn bring(parcel: &Parcel, set: &Set) -> io::Result<()> {
     let name = parcel.named.name();
     if members(&set.path).is_ok_and(|members| members.iter().any(|(one, id)| **one == *name && *id == parcel.id)) {
@@ -104,7 +104,7 @@ pub fn bring(parcel: &Parcel, set: &Set) -> io::Result<()> {
     sync_folder(&set.folder.join(BESIDE).join("sets"))
 }
 
-/// The member was torn, so the set never becomes whole.
+/// Marks the set as torn: it never becomes whole.
 pub fn tear(record: &Record) {
     if let Some(set) = set_of(record) {
         let _ = fs::create_dir_all(&set.path);
@@ -125,7 +125,7 @@ fn members(path: &Path) -> io::Result<Vec<(String, Id)>> {
         if let Some(name) = file.strip_prefix(MEMBER)
             && let Ok(text) = fs::read_to_string(path.join(&file))
         {
-            // The form of a long name is not the name.
+            // A mark of a long name has its form, not the name.
             let (id, name) = text.trim_end_matches('\n').split_once(' ').unwrap_or((text.trim_end(), name));
             members.extend(Id::from_text(id).map(|id| (name.to_owned(), id)));
         }
@@ -133,7 +133,7 @@ fn members(path: &Path) -> io::Result<Vec<(String, Id)>> {
     Ok(members)
 }
 
-/// Whether the record is there; writes it once all members are. `own`: a member of this node.
+/// Whether the record exists. Writes it if all members are there. `own`: a member of this node.
 fn is_committed(set: &Set, own: Id) -> io::Result<bool> {
     let record = set.path.join("commit");
     if record.exists() {
@@ -161,7 +161,7 @@ fn parts(name: &str) -> Option<(u32, &str, &str)> {
     Some((parts.next()?.parse().ok()?, parts.next()?, parts.next()?))
 }
 
-/// Goes over the sets of killed jobs in a folder: completes those with a record, and drops the others.
+/// Completes the sets of killed jobs in a folder that have a record, and removes the others.
 pub fn replay(folder: &Path, is_at_work: impl Fn(&str) -> bool) {
     if check_beside(folder).is_err() {
         return;
@@ -205,7 +205,7 @@ impl Set {
         parts(self.path.file_name()?.to_str()?)
     }
 
-    /// The round may be another one.
+    /// Whether both sets have the same files, perhaps in different rounds.
     fn is_of_the_same_files(&self, other: &Set) -> bool {
         let files = |set: &Set| set.parts().map(|(_, job, stem)| (job.to_owned(), stem.to_owned()));
         self.folder == other.folder && files(self) == files(other)
@@ -227,12 +227,12 @@ impl Set {
     }
 }
 
-/// The round of each set of a job on this node, and the members that have been opened in it.
+/// The round of each set of a job on this node, and the members that were opened in that round.
 #[derive(Debug, Default)]
 pub struct Rounds(HashMap<PathBuf, (u32, Vec<OsString>)>);
 
 impl Rounds {
-    /// A member of a killed helper.
+    /// Takes over a member of a killed helper.
     pub fn found(&mut self, record: &Record) {
         let Some(first) = set_in_round(&record.named, &record.options, 0) else { return };
         let (round, names) = self.0.entry(first.path).or_default();
@@ -242,7 +242,7 @@ impl Rounds {
         names.push(record.named.name().to_owned());
     }
 
-    /// The job has ended, and another one with its name may begin: no round goes on.
+    /// Ends all rounds of a job: another job with the same name may start.
     pub fn end(&mut self, job: &str) {
         for (path, (round, names)) in &mut self.0 {
             if job_of(path) == Some(job) {
@@ -251,17 +251,17 @@ impl Rounds {
         }
     }
 
-    /// The folders of sets, each with a job that has sets in it.
+    /// The folders of sets, with the jobs that have sets in them.
     pub fn folders(&self) -> BTreeSet<(PathBuf, String)> {
         let of = |path: &PathBuf| Some((path.parent()?.to_owned(), job_of(path)?.to_owned()));
         self.0.keys().filter_map(of).collect()
     }
 
-    /// The round of a file that is opened now: a name that the round has already begins the next one.
+    /// The round of a newly opened file. If the current round has the name already, the next round starts.
     pub fn next(&mut self, named: &Named, options: &Options) -> u32 {
         let Some(first) = set_in_round(named, options, 0) else { return 0 };
         let (round, names) = self.0.entry(first.path.clone()).or_insert_with(|| {
-            // Folders that a killed helper has left. Those of other nodes are of this round.
+            // A killed helper may have left folders. Folders of other nodes belong to this round.
             let last = if first.on_nodes { 0 } else { last_round(&first.path) };
             (last + 1, Vec::new())
         });
@@ -281,7 +281,7 @@ fn job_of(set: &Path) -> Option<&str> {
     parts(set.file_name()?.to_str()?).map(|(_, job, _)| job)
 }
 
-/// The last round that has a folder, of the set that has the folder `first` in round 0.
+/// The last round with a folder. `first` is the folder of the same set in round 0.
 fn last_round(first: &Path) -> u32 {
     let (Some(sets), Some(name)) = (first.parent(), first.file_name().and_then(OsStr::to_str)) else { return 0 };
     let rounds = names(sets).unwrap_or_default();
@@ -313,9 +313,9 @@ fn name_all(folder: &Path, path: &Path) -> io::Result<Vec<Id>> {
 /// The sets with members of this node.
 #[derive(Debug, Default)]
 pub struct Sets {
-    /// They wait for members.
+    /// Sets that wait for members.
     waiting: HashMap<Set, Waiting>,
-    /// Their members are getting their names.
+    /// Sets whose members are getting their names.
     naming: Vec<Set>,
 }
 
@@ -325,15 +325,15 @@ struct Waiting {
     since: Instant,
 }
 
-/// Sets that wait no longer.
+/// Sets that have stopped waiting.
 #[derive(Debug, Default)]
 pub struct Settled {
     pub whole: Vec<Whole>,
-    /// The members of this node of sets that never will be whole.
+    /// The members on this node of sets that never become whole.
     pub given_up: Vec<Id>,
 }
 
-/// The members of this node of a set with a record.
+/// The members on this node of a set with a record.
 #[derive(Debug)]
 pub struct Whole {
     members: Vec<(Id, Named, u32)>,
@@ -361,7 +361,7 @@ impl Sets {
         }
     }
 
-    /// A member gets another name, and is one of this set no more.
+    /// Takes out a member that gets another name.
     pub fn leave(&mut self, id: Id, record: &Record) {
         let Some(set) = set_of(record) else { return };
         if let Some(waiting) = self.waiting.get_mut(&set) {
@@ -372,13 +372,13 @@ impl Sets {
         let _ = fs::remove_dir(&set.path);
     }
 
-    /// Takes out the sets that are whole, and those that never will be.
+    /// Takes out the sets that are whole, and those that never become whole.
     pub fn settled(&mut self) -> Settled {
         let mut settled = Settled::default();
         let mut sets: Vec<Set> = self.waiting.keys().cloned().collect();
         sets.sort_by_key(Set::round);
         for set in sets {
-            // The helper of a later job has gone over it.
+            // The helper of a later job has completed or removed it.
             let is_gone = !set.path.exists();
             if is_gone || (set.path.join("torn").exists() && !set.path.join("commit").exists()) {
                 let waiting = self.waiting.remove(&set);
@@ -425,7 +425,7 @@ impl Sets {
         waiting.any(|(set, waiting)| set.on_nodes && may_come(waiting))
     }
 
-    /// The members of a job that still wait. They are forgotten here.
+    /// Takes out the members of a job that still wait.
     pub fn waiting_of(&mut self, job: &str) -> Vec<Id> {
         let all = self.waiting.extract_if(|set, _| job_of(&set.path) == Some(job));
         all.flat_map(|(set, waiting)| {
@@ -448,8 +448,7 @@ fn remove_if_empty(folder: &Path, set: &Path) {
     }
 }
 
-/// Removes the torn sets in a folder of sets, of a job that has ended here. If the bytes of other nodes are still there,
-/// these nodes do it.
+/// Removes the torn sets of a job that has ended here. If bytes of other nodes are still there, those nodes remove them.
 pub fn clear(sets: &Path, job: &str) {
     let Some(folder) = sets.parent().and_then(Path::parent) else { return };
     for name in names(sets).unwrap_or_default() {
@@ -479,7 +478,7 @@ mod tests {
         set
     }
 
-    /// Before, two threads gave the names of both rounds at a time, and the older file could come last.
+    /// Story: two threads gave the names of both rounds at a time, and the older file could come last.
     #[test]
     fn the_rounds_of_a_set_get_their_names_one_after_the_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -518,7 +517,7 @@ mod tests {
         assert!(!set.path.exists());
     }
 
-    /// The helper of a later job has gone over it.
+    /// The helper of a later job has completed or removed it.
     #[test]
     fn a_set_that_is_gone_waits_no_longer() {
         let folder = tempfile::tempdir().unwrap();
@@ -529,8 +528,8 @@ mod tests {
         assert!(sets.next_look().is_none());
     }
 
-    /// A helper was killed after the mark. The next one may find the record of the set at any moment, and gives the members
-    /// their names: it must not see a mark, or a manifest, that is being written again.
+    /// Story: a helper was killed after the mark. The next one may find the record of the set at any moment, and gives the
+    /// members their names. Nothing may write a mark or a manifest again.
     #[test]
     fn a_member_that_is_durable_is_not_brought_again() {
         let (folder, memory) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
@@ -545,7 +544,7 @@ mod tests {
         fs::remove_file(&parcel.staged).unwrap();
         bring(&parcel, &set).unwrap();
         assert_eq!(members(&set.path).unwrap(), [("restart.0".to_owned(), id)]);
-        // That of an earlier round counts for nothing.
+        // A mark of an earlier round does not count.
         let later = Parcel { id: Id::after(Some(id), 1), ..parcel };
         assert!(bring(&later, &set).is_err());
     }

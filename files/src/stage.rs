@@ -1,10 +1,10 @@
-//! The stage: a folder of the user in the node's memory, with the files that are not under their names yet.
+//! The stage: a folder of the user in the node's memory, with the files that have no name yet.
 //!
 //! ```text
 //! STAGE/socket          requests of programs        STAGE/files/ID      the bytes
-//! STAGE/lock            held by the helper          STAGE/records/ID    the file that they are for
-//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: whole, and the file that it replaces
-//! STAGE/torn/ID         a mark: never whole         STAGE/failed/ID     the reason that it could not be saved
+//! STAGE/lock            held by the helper          STAGE/records/ID    the file for which they are
+//! STAGE/prepared/ID     memory set aside            STAGE/whole/ID      a mark: the file is whole, and the one that it replaces
+//! STAGE/torn/ID         a mark: never whole         STAGE/failed/ID     the reason of a failure to save it
 //! STAGE/holders/ID      the processes that have it open, if there are several
 //! ```
 //! Invariants: only this user can enter the folder. A record is written before its file gets bytes. IDs grow with time.
@@ -34,9 +34,9 @@ pub struct Stage {
     path: PathBuf,
 }
 
-/// In the environment of a program for which a supervisor speaks (`catch`): its stage.
+/// A variable in the environment of a program with a supervisor (`catch`): its stage.
 pub const CATCH_VARIABLE: &str = "MAINSTAY_FILES_CATCH";
-/// In the environment of each program of `mainstay files`: its job.
+/// A variable in the environment of each program under `mainstay files`: its job.
 pub const JOB_VARIABLE: &str = "MAINSTAY_FILES_JOB";
 
 const FOLDERS: [&str; 7] = ["records", "files", "whole", "torn", "failed", "holders", "prepared"];
@@ -59,7 +59,7 @@ impl Id {
         self.0
     }
 
-    /// The helper that gave it.
+    /// The node of the helper that gave this ID.
     pub fn node(self) -> u16 {
         self.0 as u16
     }
@@ -77,7 +77,7 @@ impl Id {
     }
 }
 
-/// The file that staged bytes are for.
+/// The record of a staged file.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub named: Named,
@@ -85,30 +85,30 @@ pub struct Record {
     pub is_through: bool,
     pub share: Share,
     pub options: Options,
-    /// The number of this generation in its job, for sets.
+    /// The round of its set: `sets.rs`.
     pub round: u32,
 }
 
-/// The part of this node in a file that several nodes write by MPI.
+/// The part of this node in a file that several nodes write by MPI-IO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// The file is this node's alone.
+    /// Only this node writes the file.
     Whole,
-    /// The first rank is here: this helper publishes the file.
+    /// The first rank is on this node: this helper publishes the file.
     Led,
-    /// Other ranks are here.
+    /// Other ranks are on this node.
     Joined,
 }
 
 impl Stage {
     /// The stage of this user; `path`: a folder in place of the usual one.
     pub fn make(path: Option<&Path>) -> io::Result<Stage> {
-        // The helper has another working directory.
+        // An absolute path: the helper has another working directory.
         let path = path.map_or_else(|| Ok(usual()), std::path::absolute)?;
         let mut tries = 0..MAKE_TRIES;
         loop {
             match Stage::made(&path) {
-                // A helper that ends at this moment removes the stage.
+                // A helper that ends may be removing the stage.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries.next().is_some() => {}
                 made => return made,
             }
@@ -140,13 +140,15 @@ impl Stage {
         Stage::open(&usual()).ok()
     }
 
-    /// The stage in `path`, which nobody else may enter.
+    /// The stage in `path`. Fails if another user may enter it.
     pub fn open(path: &Path) -> io::Result<Stage> {
         let found = fs::symlink_metadata(path)?;
         let is_ours = found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o077 == 0;
         match is_ours {
             true => Ok(Stage { path: path.to_owned() }),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can change the folder of the stage")),
+            false => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can enter it, or it is not yours"))
+            }
         }
     }
 
@@ -260,7 +262,7 @@ impl Stage {
         self.whole_path(id).exists()
     }
 
-    /// A process that held the file was killed, and others hold it still. The next helper must know.
+    /// Marks a file as torn while other processes still hold it: the next helper must know.
     pub fn mark_torn(&self, id: Id) {
         let _ = File::create(self.torn_path(id));
     }
@@ -281,12 +283,12 @@ impl Stage {
         text.split(' ').filter_map(|process| process.parse().ok()).collect()
     }
 
-    /// Notes for people that a whole file could not be saved.
+    /// Notes the reason of a failure to save a whole file, for `mainstay status`.
     pub fn mark_failed(&self, id: Id, reason: &str) {
         let _ = fs::write(self.failed_path(id), reason);
     }
 
-    /// The reason that a whole file could not be saved.
+    /// The reason of a failure to save a whole file.
     pub fn failure(&self, id: Id) -> Option<String> {
         let mut text = Vec::new();
         File::open(self.failed_path(id)).ok()?.take(REASON_BYTES_MAX).read_to_end(&mut text).ok()?;
@@ -333,13 +335,13 @@ impl Stage {
     }
 }
 
-/// Inside a program of `mainstay files` the stage of that.
+/// The stage of the surrounding `mainstay files`, if any, else the usual one of this user.
 fn usual() -> PathBuf {
     let around = env::var_os("MAINSTAY_FILES_STAGE").map(PathBuf::from).filter(|path| path.is_absolute());
     around.unwrap_or_else(|| format!("/dev/shm/mainstay-files-{}", getuid().as_raw()).into())
 }
 
-/// The names in a folder that are text.
+/// The names in a folder, as far as they are text.
 pub fn names(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -27,7 +27,7 @@ impl Wake {
         let _ = read(&self.0, &mut [0; 8]);
     }
 
-    /// Readable once it is to wake.
+    /// A descriptor that is readable once the thread must wake.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -19,8 +19,11 @@ static int touch_or_unlink(const char *path, int is_touch) {
 
 static int make_call(const char *word) {
   char path[1024];
+  int one, begin;
   if (sscanf(word, "touch=%1023s", path) == 1) return touch_or_unlink(path, 1);
   if (sscanf(word, "unlink=%1023s", path) == 1) return touch_or_unlink(path, 0);
+  /* A call on one rank alone: on=RANK:WORD. */
+  if (sscanf(word, "on=%d:%n", &one, &begin) == 1) return rank == one ? call(word + begin) : 0;
   return call(word);
 }
 

@@ -33,7 +33,7 @@ int is_closed(const char *call) {
 
 int on_any(int is) { return stand_in_on_any(FTI_COMM_WORLD, is); }
 
-char *message(void) { return stand_in_text("%s", mainstay_error_message()); }
+char *message(void) { return stand_in_text("%s", stand_in_message()); }
 
 static char *open_space(void) {
   stand_in_space space = {
@@ -43,6 +43,7 @@ static char *open_space(void) {
       .keep = "2",
       .capture = is_on("basic:enable_dcp") ? "incremental" : NULL,
       .every_seconds = interval_s(),
+      .of_every_seconds = "FTI's ckpt_L1 to ckpt_L4, in minutes",
   };
   return stand_in_open(FTI_COMM_WORLD, &space, &fti.session);
 }
@@ -98,7 +99,7 @@ int FTI_Finalize(void) {
   mainstay_status status;
   if (is_closed("FTI_Finalize")) return FTI_NSCS;
   status = mainstay_close(fti.session);
-  if (status != MAINSTAY_OK) fail("FTI_Finalize", mainstay_error_message());
+  if (status != MAINSTAY_OK) fail("FTI_Finalize", stand_in_message());
   MPI_Barrier(FTI_COMM_WORLD);
   if (!stays && status == MAINSTAY_OK) {
     if (fti.rank == 0) stand_in_remove_folder(fti.space);
@@ -109,13 +110,12 @@ int FTI_Finalize(void) {
   return status == MAINSTAY_OK ? FTI_SCES : FTI_NSCS;
 }
 
-/* What Mainstay does not have */
+/* Functions without a counterpart */
 
 int FTI_SendFile(const char *lpath, const char *rpath) {
   (void)lpath;
   (void)rpath;
-  return fail("FTI_SendFile", "Mainstay sends no files; write to the shared file system, and register the "
-                              "file with mainstay_protect_output");
+  return fail("FTI_SendFile", "Mainstay sends no files; write to the shared file system");
 }
 
 int FTI_GetStageDir(char *stageDir, int maxLen) {

@@ -60,7 +60,7 @@ static char *save_variables(void) {
   return why;
 }
 
-/* Bytes that a checkpoint of FTI_InitICP, or of subsets, may have. */
+/* Most bytes of a checkpoint of FTI_InitICP, or of subsets. */
 static uint64_t bytes_of_all(int is_of_subsets) {
   uint64_t all = 0;
   size_t i;
@@ -72,7 +72,7 @@ static uint64_t bytes_of_all(int is_of_subsets) {
   return all;
 }
 
-/* Begins a checkpoint in pieces. Collective. */
+/* Opens a checkpoint that the program fills piece by piece. Collective. */
 static char *begin(int id, int is_of_subsets) {
   char *why = set_notes(id, is_of_subsets);
   if (on_any(why != NULL)) return why ? why : stand_in_text("another rank could not begin the checkpoint");
@@ -80,7 +80,7 @@ static char *begin(int id, int is_of_subsets) {
   return because(mainstay_begin(fti.session, bytes_of_all(is_of_subsets), NULL));
 }
 
-/* Writes a variable to the checkpoint that has begun. */
+/* Writes a variable to the open checkpoint. */
 static char *add(const fti_variable *one, int is_of_subsets) {
   char name[NAME_BYTES];
   if (is_of_subsets && one->dataset < 0)
@@ -90,7 +90,8 @@ static char *add(const fti_variable *one, int is_of_subsets) {
   return because(mainstay_write(fti.session, name, 0, one->data, (size_t)bytes_of(one)));
 }
 
-/* Completes the checkpoint that has begun, unless a rank has a reason against it. Takes over that. Collective. */
+/* Completes the open checkpoint, or abandons it if a rank has an error, `why`. Frees `why` unless it returns it.
+ * Collective. */
 static char *complete(char *why) {
   if (!on_any(why != NULL)) return because(mainstay_checkpoint(fti.session, NULL));
   mainstay_abandon(fti.session);
@@ -116,7 +117,7 @@ int FTI_Checkpoint(int id, int level) {
   const char *call = "FTI_Checkpoint";
   char *why;
   if (is_closed(call) || !is_level(call, level)) return FTI_NSCS;
-  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
+  if (fti.is_icp_open) return fail(call, "call FTI_FinalizeICP first");
   if (level == FTI_L4_H5_SINGLE) {
     why = save_subsets(id);
   } else {
@@ -146,12 +147,12 @@ int FTI_InitICP(int id, int level, bool activate) {
   char *why;
   size_t i;
   if (is_closed(call)) return FTI_NSCS;
-  if (fti.has_begun) return fail(call, "call FTI_FinalizeICP first");
+  if (fti.is_icp_open) return fail(call, "call FTI_FinalizeICP first");
   if (activate && !is_level(call, level)) return FTI_NSCS;
-  fti.begun_of_subsets = level == FTI_L4_H5_SINGLE;
+  fti.is_icp_of_subsets = level == FTI_L4_H5_SINGLE;
   for (i = 0; i < fti.variables_count; i++) fti.variables[i].is_added = 0;
-  why = activate ? begin(id, fti.begun_of_subsets) : NULL;
-  fti.has_begun = !why;
+  why = activate ? begin(id, fti.is_icp_of_subsets) : NULL;
+  fti.is_icp_open = !why;
   fti.is_active = activate;
   return result(call, why, FTI_NSCS);
 }
@@ -161,21 +162,21 @@ int FTI_AddVarICP(int varID) {
   fti_variable *one;
   char *why;
   if (is_closed(call)) return FTI_NSCS;
-  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
+  if (!fti.is_icp_open) return fail(call, "call FTI_InitICP first");
   if (!fti.is_active) return FTI_SCES;
   one = find_variable(varID);
   if (!one || !one->is_protected) return fail(call, "no variable has this id; call FTI_Protect first");
-  why = add(one, fti.begun_of_subsets);
+  why = add(one, fti.is_icp_of_subsets);
   one->is_added = !why;
   return result(call, why, FTI_NSCS);
 }
 
-/* A checkpoint without one of the variables could not be recovered from. */
+/* Returns an error if a variable was not added: FTI_Recover needs all of them. */
 static char *find_missing(void) {
   size_t i;
   for (i = 0; i < fti.variables_count; i++) {
     const fti_variable *one = &fti.variables[i];
-    if (one->is_protected && !one->is_added && (!fti.begun_of_subsets || one->dataset >= 0))
+    if (one->is_protected && !one->is_added && (!fti.is_icp_of_subsets || one->dataset >= 0))
       return stand_in_text("variable %d was not added; nothing is saved", one->id);
   }
   return NULL;
@@ -184,8 +185,8 @@ static char *find_missing(void) {
 int FTI_FinalizeICP(void) {
   const char *call = "FTI_FinalizeICP";
   if (is_closed(call)) return FTI_NSCS;
-  if (!fti.has_begun) return fail(call, "call FTI_InitICP first");
-  fti.has_begun = 0;
+  if (!fti.is_icp_open) return fail(call, "call FTI_InitICP first");
+  fti.is_icp_open = 0;
   return fti.is_active ? result(call, complete(find_missing()), FTI_NSCS) : FTI_SCES;
 }
 
@@ -198,8 +199,8 @@ int go_back(void) {
   char *why;
   uint32_t shards = 0;
   if (fti.chosen) return 1;
-  if (mainstay_choose(session, MAINSTAY_NEWEST, &restored) != MAINSTAY_OK) {
-    if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", mainstay_error_message());
+  if (stand_in_choose(FTI_COMM_WORLD, session, MAINSTAY_NEWEST, &restored, &fti.snapshots) != MAINSTAY_OK) {
+    if (fti.rank == 0) stand_in_say("no checkpoint can be read: %s", stand_in_message());
     return 0;
   }
   kind = mainstay_restored_note(session, KIND);
@@ -212,7 +213,7 @@ int go_back(void) {
   }
   if (fti.is_of_subsets && (why = bring_subsets())) {
     free(why);
-    if (fti.rank == 0) stand_in_say("no subset can be read: %s", mainstay_error_message());
+    if (fti.rank == 0) stand_in_say("no subset can be read: %s", stand_in_message());
     return 0;
   }
   fti.chosen = restored.revision;
@@ -221,7 +222,7 @@ int go_back(void) {
   return restored.revision != 0;
 }
 
-/* The item that was saved of a variable; 0: there is none. */
+/* Finds the saved item of a variable. Returns 0 if there is none. */
 static int find_item(int id, mainstay_item *item) {
   char name[NAME_BYTES];
   snprintf(name, sizeof name, "%d", id);

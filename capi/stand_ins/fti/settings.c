@@ -24,7 +24,7 @@ static double interval(void) {
   return shortest;
 }
 
-/* The reason why a setting that should be a number is none; NULL: there is none. */
+/* Returns an error if the value of a numeric setting is no number, else NULL. */
 static char *find_wrong_number(void) {
   static const char *const others[] = {"basic:keep_last_ckpt", "basic:keep_l4_ckpt",   "basic:enable_dcp",
                                        "basic:head",           "basic:enable_staging", "advanced:fast_forward"};
@@ -42,13 +42,14 @@ double interval_s(void) {
   return minute_s * interval() / (times > 1 ? times : 1);
 }
 
-static void say_the_rest(void) {
+/* Prints a line for each setting that has no effect. */
+static void warn_of_ignored(void) {
   if (is_on("basic:head"))
     stand_in_say("FTI's head has no effect: threads of the program do its work, and all ranks compute");
   if (is_on("basic:enable_staging"))
-    stand_in_say("FTI's enable_staging has no effect: write the file yourself; a restore cuts back outputs");
+    stand_in_say("FTI's enable_staging has no effect: write files to the shared file system");
   if (is_on("injection:number"))
-    stand_in_say("FTI's injection has no effect: `mainstay rehearse` kills a job and compares its end");
+    stand_in_say("FTI's injection has no effect: `mainstay rehearse` kills a job and compares the results");
 }
 
 char *read_settings(const char *path) {
@@ -66,6 +67,6 @@ char *read_settings(const char *path) {
   fti.node = stand_in_on_node(local, fti.space);
   free(global);
   free(local);
-  if (fti.rank == 0) say_the_rest();
+  if (fti.rank == 0) warn_of_ignored();
   return NULL;
 }

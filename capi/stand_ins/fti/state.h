@@ -51,7 +51,7 @@ typedef struct fti_state {
   uint64_t chosen; /* the revision that the session has gone back to; 0: none */
   int is_of_subsets;
   /* A checkpoint of FTI_InitICP: whether it has begun, is to be taken, and is one of subsets. */
-  int has_begun, is_active, begun_of_subsets;
+  int is_icp_open, is_active, is_icp_of_subsets;
   uint64_t snapshots;
   int next_id;
 } fti_state;
@@ -59,9 +59,9 @@ typedef struct fti_state {
 extern fti_state fti;
 
 int fail(const char *call, const char *why);
-/* Takes over the reason; NULL: there is none. */
+/* Prints the reason for a failure of a call and frees it. NULL: the call succeeded. */
 int result(const char *call, char *why, int failure);
-/* Whether FTI is not initialized; says so. */
+/* Whether FTI is not initialized. Prints a line if so. */
 int is_closed(const char *call);
 char *message(void);
 /* Whether `is` holds on any rank. Collective. */
@@ -71,16 +71,16 @@ int on_any(int is);
 int is_on(const char *name);
 /* The shortest interval of FTI_Snapshot, in seconds; 0: none. FTI lets time pass faster by a setting. */
 double interval_s(void);
-/* Reads the configuration file, and says which of its settings have no effect. */
+/* Reads the configuration file, and prints a line for each setting that has no effect. */
 char *read_settings(const char *path);
 
 /* The variable or the dataset of this id; NULL: there is none. */
 fti_variable *find_variable(int id);
 fti_dataset *find_dataset(int id);
-/* Takes over the names of variables from the checkpoint. */
+/* Reads the names of variables from the checkpoint. */
 void recover_names(void);
 
-/* Goes back to the newest checkpoint that can be read whole. Returns 0 if there is none. Collective. */
+/* Chooses the newest checkpoint that can be read whole. Returns 0 if there is none. Collective. */
 int go_back(void);
 /* Forgets the subsets that were read. */
 void forget_saved(fti_dataset *of);

@@ -109,7 +109,7 @@ static char *add_shard(fti_dataset *of, uint32_t shard, const char *prefix) {
   return why;
 }
 
-/* Finds all subsets of a dataset that any rank saved. */
+/* Finds the saved subsets of a dataset, of all ranks. */
 static char *find_saved(fti_dataset *of) {
   uint32_t shards = 0, shard;
   char *prefix, *why = NULL;
@@ -156,7 +156,7 @@ static char *copy_shared(const fti_variable *to, const saved *from, char *filled
   }
   for (;;) {
     const size_t row = (size_t)(end[rank - 1] - begin[rank - 1]) * element;
-    uint64_t there = 0, here = 0; /* `there` may wrap: a file's lengths can lie, and then a read fails */
+    uint64_t there = 0, here = 0; /* wrong lengths in a file may wrap `there`; the read then fails */
     size_t got = 0;
     for (i = 0; i < rank; i++) {
       there = there * (uint64_t)extent_of(from)[i] + (uint64_t)(at[i] - offset_of(from)[i]);

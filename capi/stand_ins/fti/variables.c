@@ -137,7 +137,7 @@ int FTI_DefineDataset(int id, int rank, int64_t *dimLength, const char *name, FT
   return FTI_SCES;
 }
 
-/* Takes over the names of variables from the checkpoint. */
+/* Reads the names of variables from the checkpoint. */
 void recover_names(void) {
   const char *at = mainstay_restored_note(fti.session, "names");
   while (at && *at) {

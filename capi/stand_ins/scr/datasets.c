@@ -67,7 +67,7 @@ static int compare(const void *one, const void *other) {
   return (a > b) - (a < b);
 }
 
-/* Whether two ranks have a file of the same path: they would write it together. Collective. */
+/* Whether two ranks have a file of the same path. Collective. */
 static int is_shared(void) {
   int *counts = stand_in_memory(NULL, 2 * (size_t)scr.ranks * sizeof *counts), *begins = counts + scr.ranks, rank;
   int mine = (int)scr.routes_count, all = 0, is = 0;
@@ -104,7 +104,7 @@ static int64_t bytes_of_files(char **why) {
   return all;
 }
 
-/* Writes the files and their names to the checkpoint that has begun. */
+/* Writes the files and their names to the open checkpoint. */
 static char *write_streams(void) {
   char stream[STREAM_BYTES], *why = NULL;
   uint64_t at = 0;
@@ -168,12 +168,10 @@ int SCR_Complete_output(int valid) {
   if (on_any(bytes < 0)) {
     if (!why) why = stand_in_text("a rank could not write its files; the dataset %s is not saved", scr.name);
   } else if (is_shared()) {
-    why =
-        stand_in_text("ranks write one file together, and the dataset %s is not saved; give each rank a file, or save "
-                      "boxes of a global array (mainstay_protect_box)",
-                      scr.name);
+    why = stand_in_text("ranks write one file together, and the dataset %s is not saved; give each rank its own file",
+                        scr.name);
   } else {
-    /* A checkpoint promises its output. */
+    /* A checkpoint must have its output: a restarted program would not write it again. */
     if (is_output) why = name_files();
     if (is_checkpoint && !on_any(why != NULL)) why = save(bytes);
   }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Parameters count before SCR_Init, too. */
+/* A program may set parameters before SCR_Init. */
 static stand_in_settings config;
 
 const char *parameter(const char *name) {
@@ -78,8 +78,8 @@ const char *SCR_Configf(const char *format, ...) {
   return answer;
 }
 
-/* Says which parameters have no counterpart. */
-static void say_the_rest(void) {
+/* Prints a line for each parameter that has no effect. */
+static void warn_of_ignored(void) {
   static const struct {
     const char *name, *instead;
   } known[] = {
@@ -99,7 +99,7 @@ static void say_the_rest(void) {
     stand_in_say("SCR_COPY_TYPE=%s: another node has a whole copy of each shard; there are no erasure codes", copies);
 }
 
-/* The reason why a parameter that should be a number is none; NULL: there is none. */
+/* Returns an error if the value of a numeric parameter is no number, else NULL. */
 static char *find_wrong_number(void) {
   static const char *const numbers[] = {"SCR_CHECKPOINT_INTERVAL", "SCR_CHECKPOINT_SECONDS", "SCR_CHECKPOINT_OVERHEAD",
                                         "SCR_HALT_SECONDS",        "SCR_END_TIME",           "SCR_EXIT_BEFORE",
@@ -116,6 +116,6 @@ char *read_parameters(void) {
   const long wrong = file ? stand_in_read_settings(&config, file) : 0;
   if (scr.rank) return find_wrong_number();
   if (wrong) stand_in_say("the file %s in SCR_CONF_FILE cannot be read, or has lines that are no `name=value`", file);
-  say_the_rest();
+  warn_of_ignored();
   return find_wrong_number();
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Whether a revision was dropped: the file `dropped` has lines of its number and name. Rank 0 answers for all. */
+/* Whether a revision was dropped: the file `dropped` has lines of its number and name. Rank 0 alone reads it. */
 static int is_dropped(uint64_t revision, const char *name) {
   char *path, *line = NULL, *wanted;
   size_t room = 0;
@@ -44,21 +44,23 @@ static const char *listed(size_t index, uint64_t *revision) {
   return is_wrong(found.revision) || is_dropped(found.revision, name) ? NULL : name;
 }
 
-/* Goes back to the newest checkpoint that can be read whole, or to the one of this name. Returns whether there is one.
- * Collective. */
+/* Chooses the newest checkpoint that can be read whole, or the one of this name. Returns 0 if there is none.
+ * Collective.
+ */
 static int go_back(const char *name) {
   size_t count = 0, i;
   uint32_t shards = 0;
+  mainstay_restored restored;
   if (mainstay_revisions(scr.session, &count) != MAINSTAY_OK) {
-    if (scr.rank == 0) stand_in_say("the checkpoints cannot be listed: %s", mainstay_error_message());
+    if (scr.rank == 0) stand_in_say("the checkpoints cannot be listed: %s", stand_in_message());
     return 0;
   }
   for (i = 0; i < count; i++) {
     uint64_t revision = 0;
     const char *found = listed(i, &revision);
     if (on_any(!found) || (name && strcmp(found, name))) continue;
-    if (mainstay_choose(scr.session, revision, NULL) != MAINSTAY_OK) {
-      if (scr.rank == 0) stand_in_say("checkpoint %s cannot be read: %s", found, mainstay_error_message());
+    if (stand_in_choose(scr.comm, scr.session, revision, &restored, &scr.steps) != MAINSTAY_OK) {
+      if (scr.rank == 0) stand_in_say("checkpoint %s cannot be read: %s", found, stand_in_message());
       continue;
     }
     mainstay_shards(scr.session, &shards);

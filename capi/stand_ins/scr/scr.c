@@ -19,7 +19,7 @@ int fail(const char *call, const char *why) {
   return SCR_FAILURE;
 }
 
-int failed(const char *call) { return fail(call, mainstay_error_message()); }
+int failed(const char *call) { return fail(call, stand_in_message()); }
 
 int result(const char *call, char *why) {
   const int code = why ? fail(call, why) : SCR_SUCCESS;
@@ -27,7 +27,7 @@ int result(const char *call, char *why) {
   return code;
 }
 
-char *message(void) { return stand_in_text("%s", mainstay_error_message()); }
+char *message(void) { return stand_in_text("%s", stand_in_message()); }
 
 int on_any(int is) { return stand_in_on_any(scr.comm, is); }
 
@@ -48,6 +48,8 @@ static char *open_space(void) {
       .keep = "2",
       .pfs_every = parameter("SCR_FLUSH"),
       .level_keep = parameter("SCR_CACHE_SIZE"),
+      .of_pfs_every = "SCR_FLUSH",
+      .of_level_keep = "SCR_CACHE_SIZE",
   };
   space.node = scr.node = stand_in_on_node(whole, space.path);
   if (copies) space.level_copies = strcmp(copies, "SINGLE") ? "2" : "1";
@@ -100,7 +102,7 @@ int SCR_Init(void) {
   stand_in_remove_folder(scr.cache); /* a killed job may have left it */
   scr.is_open = 1;
   scr.saved = MPI_Wtime();
-  /* SCR goes on without it, too. */
+  /* As with SCR, a missing checkpoint is no error. */
   if (parameter("SCR_CURRENT")) SCR_Current(parameter("SCR_CURRENT"));
   return SCR_SUCCESS;
 }

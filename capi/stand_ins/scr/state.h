@@ -36,10 +36,11 @@ typedef struct scr_state {
   size_t routes_count;
   /* The revision to restart from; 0: none. */
   uint64_t chosen;
-  /* Revisions that the program found wrong. */
+  /* Revisions that the program has rejected by SCR_Complete_restart(0). */
   uint64_t *wrong;
   size_t wrong_count;
   uint64_t datasets, asked;         /* numbers of datasets, and of calls of SCR_Need_checkpoint */
+  uint64_t steps;                   /* number of these calls since the first start of the job */
   double saving_began, saved, cost; /* times of the last checkpoint, and the sum of all costs, in seconds */
   uint64_t saved_count;
 } scr_state;
@@ -50,26 +51,26 @@ extern scr_state scr;
 int fail(const char *call, const char *why);
 /* The same, with the message of Mainstay's last error. */
 int failed(const char *call);
-/* Takes over the reason; NULL: there is none. */
+/* Prints the reason for a failure of a call and frees it. NULL: the call succeeded. */
 int result(const char *call, char *why);
 /* The message of Mainstay's last error, in memory of malloc. */
 char *message(void);
 /* Whether `is` holds on any rank. Collective. */
 int on_any(int is);
-/* Whether SCR is not initialized, or in another phase; says so. */
+/* Whether SCR is not initialized, or in another phase. Prints a line if so. */
 int is_refused(const char *call, enum phase needed);
 
 /* A parameter: the environment comes before SCR_Config and files. NULL: none. */
 const char *parameter(const char *name);
 double number(const char *name);
-/* Adds the parameters of the file in SCR_CONF_FILE, and says which have no counterpart. Returns the reason for a
- * failure in memory of malloc, or NULL. */
+/* Adds the parameters of the file in SCR_CONF_FILE, and prints a line for each without effect. Returns the reason for a
+ * failure, which the caller frees, or NULL. */
 char *read_parameters(void);
 
 const char *base_of(const char *path);
 /* The folder of a file, in memory of malloc. */
 char *folder_of(const char *path);
-/* The part of `path` below the prefix, in memory of malloc; NULL: it is elsewhere. */
+/* The part of `path` below the prefix, in memory of malloc; NULL: `path` is elsewhere. */
 char *below_prefix(const char *path);
 /* The path of a file in the directory `.scr`, in memory of malloc. */
 char *of_prefix(const char *name);
@@ -79,7 +80,7 @@ route *add_route(const char *original);
 /* Forgets the files of the dataset, and removes those of this rank. */
 void forget_routes(void);
 
-/* The file of the checkpoint with this path, or else with this name. */
+/* Copies a file of the checkpoint to the cache: the file with this path, or else with this name. */
 char *bring(const char *below, const char **file);
 
 #endif

@@ -41,9 +41,10 @@ int SCR_Need_checkpoint(int *flag) {
   if (is_refused(call, IDLE)) return SCR_FAILURE;
   if (!flag) return fail(call, "flag is NULL");
   scr.asked++;
+  scr.steps++;
   if (scr.rank == 0) due = is_over() || is_due();
   MPI_Bcast(&due, 1, MPI_INT, 0, scr.comm);
-  if (!has_rule() && mainstay_due(scr.session, scr.asked, &by_mainstay) != MAINSTAY_OK) return failed(call);
+  if (!has_rule() && mainstay_due(scr.session, scr.steps, &by_mainstay) != MAINSTAY_OK) return failed(call);
   *flag = due || by_mainstay;
   return SCR_SUCCESS;
 }

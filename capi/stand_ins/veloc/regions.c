@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Those of a checkpoint name; NULL is no name. */
+/* The regions of a checkpoint name. NULL: those without a name. */
 static regions *find_regions(const char *name) {
   size_t i;
   if (!name) return &veloc.regions[0];

@@ -19,19 +19,18 @@ static int go_back(checkpoint *one, int version, int exact) {
   mainstay_listed_revision listed;
   size_t count = 0, i;
   if (mainstay_revisions(one->session, &count) != MAINSTAY_OK) {
-    if (veloc.rank == 0) stand_in_say("the versions of %s cannot be listed: %s", one->name, mainstay_error_message());
+    if (veloc.rank == 0) stand_in_say("the versions of %s cannot be listed: %s", one->name, stand_in_message());
     return -1;
   }
   for (i = 0; i < count; i++) {
     const int found = version_in(mainstay_revision_note(one->session, i, VERSION));
     const int fits = exact ? found == version : !version || found <= version;
     if (found < 0 || !fits || mainstay_revision(one->session, i, &listed) != MAINSTAY_OK) continue;
-    /* A program that only asks does not lose the revisions that it has saved. */
+    /* VELOC_Restart_test must not discard revisions that this run has saved. */
     if (one->has_saved && !exact) return found;
     if (one->restored == found) return found;
     if (mainstay_choose(one->session, listed.revision, NULL) == MAINSTAY_OK) return one->restored = found;
-    if (veloc.rank == 0)
-      stand_in_say("version %d of %s cannot be read: %s", found, one->name, mainstay_error_message());
+    if (veloc.rank == 0) stand_in_say("version %d of %s cannot be read: %s", found, one->name, stand_in_message());
   }
   return -1;
 }
@@ -54,7 +53,7 @@ int VELOC_Restart_begin(const char *name, int version) {
   if (go_back(one, version, 1) < 0)
     why = stand_in_text("there is no version %d of %s that can be read", version, name);
   else if (mainstay_shards(one->session, &shards) != MAINSTAY_OK)
-    why = stand_in_text("%s", mainstay_error_message());
+    why = stand_in_text("%s", stand_in_message());
   else if (shards != (uint32_t)veloc.ranks)
     why = stand_in_text("%u ranks saved version %d, and this job has %d; start it with %u", shards, version,
                         veloc.ranks, shards);
@@ -71,7 +70,7 @@ static char *recover(checkpoint *one, const region *to, const mainstay_item *ite
                          (unsigned long long)item->bytes);
   if (mainstay_read_shard(one->session, (uint32_t)veloc.rank, item->name, 0, to->data, (size_t)item->bytes, &got) !=
       MAINSTAY_OK)
-    return stand_in_text("%s", mainstay_error_message());
+    return stand_in_text("%s", stand_in_message());
   return NULL;
 }
 
@@ -111,7 +110,7 @@ int VELOC_Recover_size(int id) {
 }
 
 int VELOC_Restart_end(int success) {
-  (void)success; /* the program knows it, and may go back to an older version */
+  (void)success; /* the program may restart from an older version next */
   if (is_closed("VELOC_Restart_end")) return VELOC_FAILURE;
   if (veloc.phase != RESTORING) return fail("VELOC_Restart_end", "call VELOC_Restart_begin first");
   leave();

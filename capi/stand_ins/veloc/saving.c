@@ -44,14 +44,14 @@ static char *save(checkpoint *one, int64_t bytes, int has_files) {
   char *why = NULL;
   if (has_files) {
     if (mainstay_begin(one->session, bytes > 0 ? (uint64_t)bytes : 0, NULL) != MAINSTAY_OK)
-      return stand_in_text("%s", mainstay_error_message());
+      return stand_in_text("%s", stand_in_message());
     if (bytes >= 0) why = stand_in_save_file(one->session, FILE_STREAM, veloc.file);
     if (stand_in_on_any(veloc.comm, why != NULL)) {
       mainstay_abandon(one->session);
       return why ? why : stand_in_text("another rank could not read its file; nothing is saved");
     }
   }
-  if (mainstay_checkpoint(one->session, NULL) != MAINSTAY_OK) why = stand_in_text("%s", mainstay_error_message());
+  if (mainstay_checkpoint(one->session, NULL) != MAINSTAY_OK) why = stand_in_text("%s", stand_in_message());
   return why;
 }
 
@@ -63,7 +63,7 @@ static char *save_version(checkpoint *one, int64_t bytes, int has_files) {
   one->has_saved = 1;
   if (protect(one, regions_of(one->name)) != MAINSTAY_OK ||
       mainstay_note(one->session, VERSION, version) != MAINSTAY_OK)
-    why = stand_in_text("%s", mainstay_error_message());
+    why = stand_in_text("%s", stand_in_message());
   if (!stand_in_on_any(veloc.comm, why != NULL))
     why = save(one, bytes, has_files);
   else if (!why)
@@ -87,7 +87,7 @@ int VELOC_Checkpoint_end(int success) {
     why = save_version(one, bytes, stand_in_on_any(veloc.comm, bytes >= 0));
   leave();
   if (!why && !strcmp(setting("mode"), "sync") && mainstay_wait(one->session) != MAINSTAY_OK)
-    why = stand_in_text("%s", mainstay_error_message());
+    why = stand_in_text("%s", stand_in_message());
   return result(call, why);
 }
 

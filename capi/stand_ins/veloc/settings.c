@@ -25,10 +25,10 @@ int is_off(const char *name) {
   return value && strtol(value, NULL, 10) < 0;
 }
 
-/* Says which settings of the file have no counterpart. */
-static void say_the_rest(void) {
+/* Prints a line for each setting of the file that has no effect. */
+static void warn_of_ignored(void) {
   static const struct {
-    const char *name, *instead; /* NULL: honoured, or always so */
+    const char *name, *instead; /* NULL: it has an effect, or Mainstay always does it */
   } known[] = {
       {"scratch", NULL},
       {"persistent", NULL},
@@ -41,7 +41,7 @@ static void say_the_rest(void) {
       {"threaded", NULL},
       {"aggregated", NULL},
       {"persistent_interval", "set pfs_every, in revisions, in mainstay.toml"},
-      {"ec_interval", "each revision has memory_copies copies on other nodes"},
+      {"ec_interval", "set memory_copies, the number of copies on other nodes, in mainstay.toml"},
       {"watchdog_interval", "`mainstay run` starts a job again"},
       {"axl_type", "the persistent path is a directory"},
       {"daos_pool", "name a directory in `persistent`"},
@@ -57,7 +57,7 @@ static void say_the_rest(void) {
   }
 }
 
-/* The reason why a setting that should be a number is none; NULL: there is none. */
+/* Returns an error if the value of a numeric setting is no number, else NULL. */
 static char *find_wrong_number(void) {
   static const char *const numbers[] = {"max_versions", "scratch_versions", "persistent_interval", "ec_interval"};
   size_t i;
@@ -67,7 +67,8 @@ static char *find_wrong_number(void) {
   return NULL;
 }
 
-/* Makes the folder of a setting. A program may take a failure of VELOC_Restart_test for no version, and begin anew. */
+/* Makes the folder of a setting. It must fail in VELOC_Init: a program may take a failure of VELOC_Restart_test for no
+ * version, and start anew. */
 static char *make_base(const char *path) {
   int code = stand_in_make_folders(path);
   if (!code && access(path, W_OK | X_OK)) code = errno;
@@ -94,7 +95,7 @@ int read_settings(const char *call, const char *path) {
   why = make_base(veloc.scratch);
   if (!why && veloc.persistent) why = make_base(veloc.persistent);
   if (why) return result(call, why);
-  if (veloc.rank == 0) say_the_rest();
+  if (veloc.rank == 0) warn_of_ignored();
   if (setting("failure_domain")) setenv("MAINSTAY_DOMAIN", setting("failure_domain"), 0);
   return VELOC_SUCCESS;
 }

@@ -16,7 +16,8 @@ int has_level(void) { return veloc.persistent && strcmp(veloc.persistent, veloc.
 
 static const char *if_positive(const char *number) { return number && strtol(number, NULL, 10) > 0 ? number : NULL; }
 
-/* A program that could not see its versions has begun anew. It does not push them out. Collective. */
+/* Fails if VELOC_Restart_test could not open the versions of this name: the program may have started anew, and its
+ * versions would push out the earlier ones. Collective. */
 static char *refuse_missed(checkpoint *one, const char *name) {
   size_t count = 0;
   if (!stand_in_value(&veloc.missed, name)) return NULL;
@@ -33,6 +34,8 @@ static char *open_space(checkpoint *one, const char *folder) {
       .keep = versions ? versions : KEPT,
       .level_keep = if_positive(setting("scratch_versions")),
       .level_copies = is_off("ec_interval") ? "1" : NULL,
+      .of_keep = "VeloC's max_versions",
+      .of_level_keep = "VeloC's scratch_versions",
   };
   char *why;
   space.node = one->node = stand_in_on_node(veloc.scratch, space.path);
@@ -41,7 +44,7 @@ static char *open_space(checkpoint *one, const char *folder) {
   return why;
 }
 
-/* The checkpoint name with its space, which is opened on first use. NULL: it could not be; a line says why. */
+/* Finds a checkpoint name, and opens its space on first use. On failure prints the reason and returns NULL. */
 static checkpoint *find_checkpoint(const char *call, const char *name, enum phase phase) {
   checkpoint one;
   char *folder, *why;

@@ -7,7 +7,7 @@
 
 #define VERSION "version"
 #define FILE_STREAM "file"
-/* Revisions that a space keeps if max_versions does not say it. */
+/* Revisions to keep if max_versions is 0 or missing. */
 #define KEPT "3"
 /* Bytes of a region's name: an int. */
 enum { ID_BYTES = 12 };
@@ -30,7 +30,7 @@ typedef struct regions {
 typedef struct checkpoint {
   char *name, *node; /* the folder in `scratch` that has the level and the routed files */
   mainstay_session *session;
-  /* The version that the session has gone back to; -1: none, or a checkpoint has begun since. */
+  /* The version that the session has chosen for a restart; -1: none, or the program has started a checkpoint since. */
   int restored;
   int has_saved, is_cleaned;
 } checkpoint;
@@ -48,7 +48,7 @@ typedef struct veloc_state {
   size_t regions_count;
   checkpoint *checkpoints;
   size_t checkpoints_count;
-  stand_in_settings missed; /* names whose spaces could not be opened when the program asked for versions */
+  stand_in_settings missed; /* names with a space that VELOC_Restart_test could not open */
   enum phase phase;
   size_t current; /* index in `checkpoints` */
   int version;
@@ -61,16 +61,16 @@ extern veloc_state veloc;
 int fail(const char *call, const char *why);
 /* The same, with the message of Mainstay's last error. */
 int failed(const char *call);
-/* Takes over the reason; NULL: there is none. */
+/* Prints the reason for a failure of a call and frees it. NULL: the call succeeded. */
 int result(const char *call, char *why);
-/* Whether VeloC is not initialized; says so. */
+/* Whether VeloC is not initialized. Prints a line if so. */
 int is_closed(const char *call);
 
 /* A setting, from the environment or the file; NULL: none. */
 const char *setting(const char *name);
 /* Whether a setting is negative. */
 int is_off(const char *name);
-/* Reads the file at `path`, unless it is "", and checks the settings. */
+/* Reads the file at `path`, unless `path` is "", and checks the settings. */
 int read_settings(const char *call, const char *path);
 
 /* Whether `scratch` has a level before the space. */
@@ -82,7 +82,8 @@ region *find_region(const regions *of, int id);
 /* Chooses the regions of a list, or all, or all others. */
 void choose(regions *of, int mode, const int *ids, int count);
 
-/* Enters a phase of this name and version. NULL: it cannot; a line says why. Collective on the first use of a name. */
+/* Enters a phase of this name and version. On failure prints the reason and returns NULL. Collective on the first use
+ * of a name. */
 checkpoint *enter(const char *call, const char *name, int version, enum phase phase);
 /* Leaves the phase, and removes the routed file. */
 void leave(void);

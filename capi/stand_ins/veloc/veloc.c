@@ -15,7 +15,7 @@ int fail(const char *call, const char *why) {
   return VELOC_FAILURE;
 }
 
-int failed(const char *call) { return fail(call, mainstay_error_message()); }
+int failed(const char *call) { return fail(call, stand_in_message()); }
 
 int result(const char *call, char *why) {
   const int code = why ? fail(call, why) : VELOC_SUCCESS;

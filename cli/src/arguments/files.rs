@@ -3,16 +3,16 @@
 use clap::{Args, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
 
-/// Protect the restart files that a program writes by itself: whole under their names, verified, kept
+/// Protect the restart files that a program writes by itself: always whole, verified, with older ones kept
 ///
-/// The program is not changed, and its files stay where it puts them. A file that matches is written to the memory of the
-/// node. Once its program has closed it, Mainstay hashes it, copies it to its folder, syncs it, and gives it its name in
-/// one step. So under its name there is always one whole file. If the program is killed while it writes, the file before
+/// You do not change the program, and its files stay where it puts them. It writes each file that matches into memory of
+/// the node. After it closes the file, Mainstay hashes the file, copies it to its folder and syncs it. Then one step gives
+/// it the name, so the name always stands for one whole file. If the program is killed while it writes, the previous file
 /// stays. If it is killed after it has closed the file, the next `mainstay files` on that node, `mainstay run`, or `mainstay
 /// salvage DIR` completes the new file.
 ///
-/// Mainstay verifies a file when the program opens it. If it is damaged, the program gets the newest older generation that
-/// is not. Logs that a program appends to are never caught.
+/// Mainstay verifies a file when the program opens it. If the file is damaged, the program gets the newest undamaged
+/// generation: an older file of that name. Mainstay leaves logs alone, files that a program appends to.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -27,9 +27,9 @@ Examples:
 Options that you leave out come from the table [files] of mainstay.toml: match = [\"restart.*\"], keep = 3.
 
 Exit codes:
-  75   the program returned 0, but a file could not be saved, or is not whole, and nothing has replaced it since
+  75   the program returned 0, but a file is torn or could not be saved, and the program has not written it again
   2    wrong usage, or a wrong line of mainstay.toml; the program was not started
-  4    the stage cannot be used, or Mainstay is not installed whole; the program was not started
+  4    the stage cannot be used, or a part of Mainstay is missing; the program was not started
   126  the program cannot be caught, or cannot be started
   127  the program was not found
   else the code of the program, or 128 + N if signal N ended it
@@ -72,28 +72,28 @@ pub struct FileOptions {
     /// Generations of each file to keep, including the newest. Default: 2
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
-    /// Files that become whole together, one for each rank: "{}.base {}.*". {} stands for the name of the set, and * for
-    /// the rank
+    /// Files that get their names together, one for each rank: "{}.base {}.*". {} stands for the name of the set, and *
+    /// for the rank
     #[arg(long = "set", value_name = "PATTERNS")]
     pub sets: Vec<String>,
-    /// Number of files of a set that * stands for. Default: the number of ranks that the launcher reports
+    /// Number of ranks in a set. Default: the number that the launcher reports
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
     /// Fail to open a damaged file, in place of an older generation
     #[arg(long, value_name = "WAY")]
     pub damaged: Option<Damaged>,
-    /// When a program has synced a file: return from its close once the file is durable. Default: at once
+    /// The close of a file that the program has synced waits until it is durable. Default: it returns at once
     #[arg(long, value_name = "WAY")]
     pub fsync: Option<Fsync>,
-    /// Catch the files of any program, also of a static one or one in Go: the kernel stops each call that names a file, and
+    /// Protect the files of static programs and programs in Go, too: the kernel stops each call that names a file, and
     /// Mainstay answers it. Each such call takes longer. Default: a library in the program
     #[arg(long, value_name = "WAY")]
     pub catch: Option<Catch>,
-    /// Most bytes of the node's memory for files. A file for which there is no room is written to its folder at once.
+    /// Most bytes of the node's memory for files. The program writes a file that does not fit to its folder.
     /// Default: a quarter of the free memory
     #[arg(long, value_name = "BYTES", value_parser = super::size)]
     pub room: Option<u64>,
-    /// The folder in memory for files on their way. Default: /dev/shm/mainstay-files-USER
+    /// The folder in memory for files that have no name yet. Default: /dev/shm/mainstay-files-USER
     #[arg(long, value_name = "DIR")]
     pub stage: Option<PathBuf>,
 }
@@ -125,7 +125,7 @@ pub enum Catch {
 
 #[derive(Debug, Subcommand)]
 pub enum LookAtFiles {
-    /// List the protected files in a folder, with their generations and those on their way
+    /// List the protected files in a folder, with their generations, and files that have no name yet
     Ls(FilesIn),
     /// Read every generation, and compare it with its hashes
     Verify(FilesIn),

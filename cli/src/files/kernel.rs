@@ -14,7 +14,7 @@ use std::{
 /// The program has ended, or could not be started.
 pub enum Ended {
     Run(io::Result<ExitStatus>),
-    /// Its files cannot be caught, for this reason.
+    /// Its calls cannot be caught, for this reason.
     NotCaught(String),
 }
 
@@ -34,12 +34,12 @@ pub fn run_caught(
         let supervisor = scope.spawn(move || catch.serve(member, wanted));
         let status = run(&mut command);
         drop(command);
-        // All processes that the program has left behind need it, too.
+        // Processes that the program has left behind need the supervisor, too.
         match (status, supervisor.join()) {
             (Err(error), Ok(Ok(Served::Never))) => Ended::NotCaught(reason(&error)),
             (status, Ok(Ok(_))) => Ended::Run(status),
             (status, Ok(Err(error))) => {
-                say(&format!("the calls of the program could not be answered to its end: {error}"));
+                say(&format!("some calls of the program got no answer ({error}), so its last files may be lost"));
                 Ended::Run(status)
             }
             (_, Err(panic)) => std::panic::resume_unwind(panic),
@@ -47,7 +47,7 @@ pub fn run_caught(
     })
 }
 
-/// The reason that the kernel does not install the filter, and the way out.
+/// The reason why the kernel does not install the filter, and the remedy.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => "another program catches its calls already. Start it outside of that one".to_owned(),
@@ -64,7 +64,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Refuses a front inside a program that is caught by the kernel.
+/// Refuses `mainstay files` inside a program under `--catch kernel`.
 pub fn check_not_nested(name: &Path) -> Result<(), String> {
     match env::var_os(CATCH_VARIABLE) {
         None => Ok(()),

@@ -32,18 +32,18 @@ impl Launched {
         Launched { ranks, nodes: nodes.max(1), name: name().map(|name| short(&name)) }
     }
 
-    /// The same for all processes of this node that the launcher starts, and another for each start. `sets`: the files
-    /// that become whole together.
+    /// The name of the job: the same for all processes that the launcher starts on this node, and another at each start.
+    /// `sets`: the patterns of sets.
     pub fn job(&self, given: Option<&str>, sets: &[String]) -> String {
         let named = || Some(format!("{}{}", given?, env::var("MAINSTAY_RUN_STARTED").unwrap_or_default()));
         let unknown = || if sets.is_empty() { own_job() } else { job_of_sets(sets) };
-        // A shell in an allocation is a launched process, too, and gives its name to all commands.
+        // A shell in an allocation is a launched process, too, and its commands inherit the name.
         let launched = self.name.clone().filter(|_| self.ranks > 1 || self.nodes > 1);
         short(&launched.or_else(named).unwrap_or_else(unknown))
     }
 }
 
-/// A name that all processes of the start have, and no other start.
+/// A name that all processes of this start share, and no other start has.
 fn name() -> Option<String> {
     let given = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     given("PMIX_NAMESPACE").or_else(|| given("PRTE_LAUNCHED_NAMESPACE")).or_else(control_port).or_else(|| {
@@ -52,7 +52,7 @@ fn name() -> Option<String> {
     })
 }
 
-/// Hydra gives its processes no name for the job, but tells its proxy on each node where mpiexec listens: HOST:PORT.
+/// Hydra gives its processes no name for the job. Its proxy on each node has the address of mpiexec, HOST:PORT.
 fn control_port() -> Option<String> {
     env::var_os("PMI_RANK")?;
     let parents = successors(Some(nix::unistd::getppid().as_raw()), |pid| stat(*pid).get(1)?.parse().ok());
@@ -69,7 +69,8 @@ pub fn own_job() -> String {
     process(nix::unistd::getpid().as_raw())
 }
 
-/// A launcher that gives no facts starts all processes of a node from one of its own, in one folder. So does a script.
+/// The name of a job with sets under an unknown launcher or a script. It starts all processes of a node from one process,
+/// in one folder.
 fn job_of_sets(sets: &[String]) -> String {
     let mut hasher = DefaultHasher::new();
     (sets, env::current_dir().ok()).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! The program has ended, but a process that it has left behind may still have a file open.
+//! Waits for processes that the program has left behind with a file open.
 
 use crate::{
     exit::say,
@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most programs leave nothing behind for longer.
+/// Time before a line: most processes left behind end sooner.
 const SAY_AFTER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits until processes of the program have closed their files. The result: the files that are open still, as a signal
-/// has ended the wait.
+/// Waits until processes of the program have closed their files. Returns the files that are still open if a signal ends
+/// the wait.
 pub fn wait(member: &Member) -> io::Result<Vec<String>> {
     let began = Instant::now();
     let mut is_said = false;

@@ -83,18 +83,24 @@ pub fn restore(folder: &Path, file: &OsStr) -> Result<Exit, Failure> {
     let shown = printable_path(&folder.join(&name));
     let Some(found) = files.iter().find(|one| one.name == name) else {
         return Err(Failure::lost(format!(
-            "{shown} has no kept generations; `mainstay files ls` lists those that are"
+            "{shown} has no generations; `mainstay files ls {}` lists the files that have some",
+            printable_path(folder)
         )));
     };
     let verify = |number| mainstay_files::verify(folder, &name, number) == Verdict::Good;
     let older = || found.generations.iter().find(|one| !one.is_current && verify(one.number)).map(|one| one.number);
     let Some(number) = number.or_else(older) else {
-        return Err(Failure::lost(format!("{shown} has no older generation that is undamaged")));
+        return Err(Failure::lost(format!("{shown} has no older undamaged generation; {}", how_to_list(folder))));
     };
-    mainstay_files::restore(folder, &name, number)
-        .map_err(|e| Failure::lost(format!("{shown} stays as it is: generation {number}: {e}")))?;
+    mainstay_files::restore(folder, &name, number).map_err(|e| {
+        Failure::lost(format!("{shown} stays as it is: generation {number}: {e}; {}", how_to_list(folder)))
+    })?;
     output::text(&format!("{shown} is generation {number} now\n"))?;
     Ok(Exit::Good)
+}
+
+fn how_to_list(folder: &Path) -> String {
+    format!("`mainstay files verify {}` lists the undamaged ones", printable_path(folder))
 }
 
 /// "restart.1@7".
@@ -107,20 +113,23 @@ fn split(file: &OsStr) -> (OsString, Option<u64>) {
     number.unwrap_or_else(|| (file.to_owned(), None))
 }
 
-/// The protected files of a folder, and those on their way on this node.
+/// The protected files of a folder, and its files on this node that have no name yet.
 fn found(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
     let files = list(folder).map_err(|e| unreadable(folder, &e))?;
     let staged = Stage::find().and_then(|stage| staged_in(&stage, folder).ok()).unwrap_or_default();
     Ok((files, staged))
 }
 
-/// The same. A folder without such files is as wrong as a directory that is no space.
+/// As `found`, but a folder without such files is an error, as a directory that is no space.
 fn found_any(folder: &Path) -> Result<(Vec<NamedFile>, Vec<StagedFile>), Failure> {
     let (files, staged) = found(folder)?;
     if files.is_empty() && staged.is_empty() {
-        // Records that are missing count as none.
+        // A missing folder `.mainstay` is no error there.
         fs::read_dir(folder).map_err(|e| unreadable(folder, &e))?;
-        let message = format!("no protected files in {}", printable_path(folder));
+        let message = format!(
+            "no protected files in {}: a program must write and close one under `mainstay files`",
+            printable_path(folder)
+        );
         return Err(Failure { exit: Exit::NotASpace, message });
     }
     Ok((files, staged))
@@ -132,7 +141,7 @@ fn unreadable(folder: &Path, error: &io::Error) -> Failure {
     Failure { exit, message: format!("{} cannot be read: {error}", printable_path(folder)) }
 }
 
-/// As the tables print times.
+/// The form in which the tables take times.
 fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }

@@ -1,4 +1,4 @@
-//! `mainstay files`: protects the restart files of programs that are not changed, and looks at them.
+//! `mainstay files`: protects the restart files of unchanged programs, and shows them.
 
 mod failure;
 mod kernel;
@@ -49,8 +49,7 @@ pub fn helper(wanted: &FilesHelper) -> Result<Exit, Failure> {
     serve(stage).map(|()| Exit::Good).map_err(|e| of_stage(&wanted.stage, &e))
 }
 
-/// Completes the files in `folder` that a program closed before it was killed, and tells of each. `None`: there
-/// are none.
+/// Completes the files in `folder` that a killed program had closed. Returns a line for each. `None`: there are none.
 pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
     let staged = |stage: &Stage| staged_in(stage, folder).unwrap_or_default();
     let Some(stage) = Stage::find() else { return Ok(None) };
@@ -65,15 +64,15 @@ pub fn salvage(folder: &Path) -> Result<Option<String>, Failure> {
         let outcome = match (is_left, file.is_whole) {
             (true, _) => "left: a program has it open, or it could not be saved",
             (false, true) => "completed",
-            (false, false) => "torn: its program was killed with it open, so the file before stays",
+            (false, false) => "torn: its program was killed with it open; the previous file stays",
         };
         page += &format!("{}: {outcome}\n", printable_path(&file.path));
     }
     Ok(Some(page))
 }
 
-/// Completes the files of killed jobs on this node, in all folders, and tells of those that are not saved. `stage`: a folder
-/// in place of the usual one.
+/// Completes the files of killed jobs on this node, in all folders, and prints a line for each failure. `stage`: another
+/// folder than the usual one.
 pub fn salvage_all(stage: Option<&Path>) {
     let stage = stage.map_or_else(Stage::find, |stage| Stage::open(stage).ok());
     if let Some(stage) = stage
@@ -86,9 +85,9 @@ pub fn salvage_all(stage: Option<&Path>) {
 /// The name of a job that waits for the files of all others.
 const ALL_JOBS: &str = "";
 
-/// A helper does it when it starts. The files of killed jobs are awaited, and those of `job`.
+/// Starts a helper, which completes the files. Waits for the files of killed jobs, and those of `job`.
 fn complete(stage: Stage, job: &str) -> Result<Vec<String>, Failure> {
     let path = stage.path().to_owned();
     let finish = || Member::join(stage, &env::current_exe()?, job)?.finish(false);
-    finish().map(|finished| [finished.told, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
+    finish().map(|finished| [finished.failures, finished.remarks].concat()).map_err(|e| of_stage(&path, &e))
 }

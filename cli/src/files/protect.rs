@@ -59,10 +59,13 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
     }
     let library = if by_kernel { None } else { Some(library()?) };
     let stage = Stage::make(wanted.stage.as_deref());
-    let stage = stage.map_err(|e| of_stage(&wanted.stage.clone().unwrap_or_else(Stage::usual), &e))?;
+    let stage = stage.map_err(|e| {
+        let failure = of_stage(&wanted.stage.clone().unwrap_or_else(Stage::usual), &e);
+        Failure { message: format!("{}; name a folder of your own with --stage", failure.message), ..failure }
+    })?;
     let path = stage.path().to_owned();
     let own = env::current_exe().map_err(|e| of_stage(&path, &e))?;
-    // Files that a killed job left are complete before the program looks.
+    // The helper completes the files of killed jobs before the program reads them.
     let member = Member::join(stage.clone(), &own, &options.job).map_err(|e| of_stage(&path, &e))?;
     options.member = member.name().to_owned();
     let mut command = Command::new(name);
@@ -88,34 +91,35 @@ pub fn protect(wanted: &ProtectFiles) -> Result<ExitCode, Failure> {
             if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START }
         }
     };
-    // A failed program is told at once: other ranks wait for its end.
+    // After a failure this process ends at once: other ranks wait for its end.
     let open = if code == 0 { leaving::wait(&member).unwrap_or_default() } else { Vec::new() };
     let finished = member.finish(code != 0).unwrap_or_else(|error| {
         let files = "files that are on their way may not be saved";
-        let told = vec![format!("{}; {files}; then run `mainstay salvage DIR`", of_stage(&path, &error).message)];
-        Finished { told, ..Finished::default() }
+        let failures =
+            vec![format!("{}; {files}; run `mainstay salvage DIR` for their folder", of_stage(&path, &error).message)];
+        Finished { failures, ..Finished::default() }
     });
-    finished.told.iter().chain(&finished.remarks).for_each(|line| say(line));
+    finished.failures.iter().chain(&finished.remarks).for_each(|line| say(line));
     if let Some(signal) = killed_by
         && Launched::here().ranks > 0
     {
         end_by(signal);
     }
-    let is_short = code == 0 && !(finished.told.is_empty() && open.is_empty());
+    let is_short = code == 0 && !(finished.failures.is_empty() && open.is_empty());
     Ok(ExitCode::from(if is_short { NOT_SAVED } else { code }))
 }
 
 /// Ends this process as its program has ended. Hydra ends a job if a signal has ended a rank, but lets it go on if a rank
 /// returned 137: the others would wait for the killed rank forever.
 fn end_by(signal: i32) {
-    // It would be our memory, over the program's.
+    // A core file of this process would replace the program's.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let Ok(signal) = Signal::try_from(signal) else { return };
     let _ = emulate_default_handler(signal as i32);
     let _ = kill(Pid::this(), signal);
 }
 
-/// Runs the program. Passes on the signals that a launcher, or a user, sends to this process, which they have started.
+/// Runs the program, and passes on signals: a launcher or a user sends them to this process.
 fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let mut signals = Signals::catch()?;
     let mut child = command.spawn()?;
@@ -168,7 +172,7 @@ fn options(wanted: &FileOptions, job: Option<&str>) -> Result<Options, Failure> 
     })
 }
 
-/// A pattern for a path is compared with the absolute path of a file, which may have symbolic links or not.
+/// The patterns, completed for comparison with absolute paths, with and without symbolic links.
 pub fn absolute(patterns: &[String]) -> Vec<String> {
     let here = env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default();
     let is_relative = |pattern: &str| pattern.contains('/') && !pattern.starts_with(['/', '*']);
@@ -183,7 +187,7 @@ pub fn absolute(patterns: &[String]) -> Vec<String> {
     completed.collect()
 }
 
-/// The same pattern, if symbolic links stand in its first folders: those without special characters.
+/// The pattern with the symbolic links in its first folders resolved, if any: those without special characters.
 fn without_links(pattern: &str) -> Option<String> {
     let fixed = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
     let (folder, _) = fixed.rsplit_once('/').filter(|(folder, _)| folder.starts_with('/'))?;
@@ -203,7 +207,7 @@ fn escaped(text: &str) -> String {
     text.chars().flat_map(|one| is_special(one).then_some('\\').into_iter().chain([one])).collect()
 }
 
-/// Patterns go to the library as lines.
+/// Refuses patterns with a line break: the library takes one pattern a line.
 fn check_text(patterns: &[String], option: &str) -> Result<(), Failure> {
     match patterns.iter().find(|pattern| pattern.is_empty() || pattern.contains('\n')) {
         Some(pattern) => Err(Failure::usage(format!("{option} {pattern:?}: a pattern is one line of text"))),
@@ -211,7 +215,7 @@ fn check_text(patterns: &[String], option: &str) -> Result<(), Failure> {
     }
 }
 
-/// Says why a program cannot be caught.
+/// Refuses a program that cannot be caught, with a line.
 fn check_program(name: &OsStr, by_kernel: bool) -> Result<(), u8> {
     if let Err(message) = kernel::check_not_nested(Path::new(name)) {
         say(&message);
@@ -228,7 +232,8 @@ fn check_program(name: &OsStr, by_kernel: bool) -> Result<(), u8> {
             "it is a program for another system or of 32 bits. Build it for this system, and link it dynamically"
         }
         Ok(Program::SetUser) => {
-            "it runs as another user, so the system loads no library of yours into it. Start it without `mainstay files`"
+            "it runs as another user, so the system loads no library of yours into it. Put it before `mainstay \
+             files`, or run it without `mainstay files`"
         }
         _ => return Ok(()),
     };
@@ -251,7 +256,7 @@ fn library() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Ours comes first, so that other libraries see the calls that it passes on.
+/// Our library comes first, so that other libraries see the calls that it passes on.
 fn preload(library: &Path) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -285,7 +290,7 @@ pub fn inserted(patterns: &[String], options: &FileOptions, job: &str) -> Result
     Ok(words)
 }
 
-/// A way, as the command line has it.
+/// The word of a value on the command line.
 fn word(way: impl ValueEnum) -> Option<String> {
     Some(way.to_possible_value()?.get_name().to_owned())
 }

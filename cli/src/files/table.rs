@@ -32,7 +32,7 @@ pub fn completed(matches: &[String], options: &FileOptions) -> Result<(Vec<Strin
     Ok((matches, options))
 }
 
-/// The words of a line on the command line.
+/// A line of the table, as words of the command line.
 fn words(line: &TableLine) -> impl Iterator<Item = String> {
     line.values.iter().map(|value| format!("--{}={value}", line.key))
 }

@@ -1,4 +1,4 @@
-//! Asks the helper for a program: the supervisor's side of `files/preload/protocol.h`.
+//! Asks the helper on behalf of a program: the supervisor's side of `files/preload/protocol.h`.
 
 use super::resolve::Found;
 use crate::{
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// From this number on, files that have their names are forgotten.
+/// Above this number, the list drops files that have their names.
 const IDS_MAX: usize = 64;
 
 pub struct Asker<'a> {
@@ -24,7 +24,7 @@ pub struct Asker<'a> {
     say: fn(&str),
     is_gone: Cell<bool>,
     stage: &'a Stage,
-    /// The staged files that each process was given, for a helper that takes over.
+    /// The staged files of each process. A new helper learns them from here.
     holders: RefCell<HashMap<i32, BTreeSet<Id>>>,
     /// The helper that knows them.
     helper: Cell<Option<u64>>,
@@ -50,7 +50,7 @@ impl<'a> Asker<'a> {
         self.ask(verb, &[found], &[])
     }
 
-    /// Before an open that appends.
+    /// Asks before an open that appends.
     pub fn settle_to_append(&self, found: &Found) -> Answer {
         self.ask("settle", &[found], &[b"a"])
     }
@@ -75,7 +75,7 @@ impl<'a> Asker<'a> {
         self.tell_holder("given", id, process);
     }
 
-    /// The process is a child that has inherited the file.
+    /// Reports a child that has inherited the file.
     pub fn inherits(&self, id: Id, process: i32) {
         self.tell_holder("inherits", id, process);
     }
@@ -104,7 +104,7 @@ impl<'a> Asker<'a> {
         self.holders.borrow_mut().remove(&process);
     }
 
-    /// Whether the process was given a staged file.
+    /// Whether the process has got a staged file.
     pub fn is_holder(&self, process: i32) -> bool {
         self.holders.borrow().contains_key(&process)
     }
@@ -113,7 +113,7 @@ impl<'a> Asker<'a> {
         !self.holders.borrow().is_empty()
     }
 
-    /// Words that only a member may say.
+    /// Sends a request that only a member may send.
     fn tell(&self, verb: &str, words: &[&str]) {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.ask(verb, &[], &words);
@@ -152,7 +152,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// `None`: the answer is none of the protocol's.
+/// `None`: the answer does not belong to the protocol.
 fn decode(bytes: &[u8]) -> Option<Answer> {
     let fields = fields(bytes)?;
     let (verb, rest) = fields.split_first()?;

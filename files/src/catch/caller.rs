@@ -1,4 +1,4 @@
-//! The thread that waits in a call: its memory, its folders, its process.
+//! The thread that waits in a stopped call: its memory, its folders, its process.
 
 use super::listener::{Listener, Notice};
 use std::{
@@ -16,18 +16,18 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// `None`: it does not wait any more.
+    /// `None`: the thread does not wait any more.
     pub fn of(notice: &Notice, listener: &Listener) -> io::Result<Option<Caller>> {
         let task = notice.task;
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{task}/mem"));
-        // The number was the caller's when its memory was opened.
+        // The thread still waits, so the memory just opened is that of the caller.
         match listener.is_waiting(notice) {
             true => memory.map(|memory| Some(Caller { task, memory })),
             false => Ok(None),
         }
     }
 
-    /// The path at `at`. `None`: the kernel shall say that there is none.
+    /// The path at `at`. `None`: it is unreadable, and the kernel must return the error.
     pub fn path(&self, at: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; PATH_BYTES_MAX];
         let length = self.memory.read_at(&mut bytes, at).ok()?;
@@ -47,7 +47,7 @@ impl Caller {
         self.memory.write_all_at(bytes, at).map_err(|_| libc::EFAULT)
     }
 
-    /// The process of the thread.
+    /// The ID of the thread's process.
     pub fn process(&self) -> i32 {
         self.status("Tgid:").and_then(|text| text.parse().ok()).unwrap_or(self.task)
     }
@@ -61,7 +61,7 @@ impl Caller {
         text.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
     }
 
-    /// A path to the folder that the number means for the caller.
+    /// A path to the folder behind the caller's descriptor.
     pub fn folder(&self, number: i32) -> PathBuf {
         match number {
             libc::AT_FDCWD => format!("/proc/{}/cwd", self.task).into(),
@@ -69,7 +69,7 @@ impl Caller {
         }
     }
 
-    /// Whether its process has no other thread.
+    /// Whether this is the only thread of its process.
     pub fn is_alone(&self) -> bool {
         fs::read_dir(format!("/proc/{}/task", self.task)).is_ok_and(|threads| threads.count() == 1)
     }

@@ -3,7 +3,7 @@
 use super::listener::Notice;
 use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, c_long};
 
-/// A name as a call gives it: an open folder or AT_FDCWD, and the address of the path.
+/// A name in a call: an open folder or AT_FDCWD, and the address of the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot {
     pub folder: i32,
@@ -17,7 +17,7 @@ pub enum Call {
         flags: i32,
         mode: u32,
     },
-    /// `openat2`: flags and mode stand at an address.
+    /// `openat2`: the flags and the mode are at an address.
     OpenHow {
         spot: Spot,
         how: u64,
@@ -45,7 +45,7 @@ pub enum Call {
     Unlink {
         spot: Spot,
     },
-    /// A new process. `clone3` has its flags at an address.
+    /// A new process. The flags of `clone3` are at an address.
     Fork {
         is_thread_at: Option<u64>,
     },
@@ -71,18 +71,18 @@ pub enum Change {
     Size(i64),
 }
 
-/// The unit of a pair of times.
+/// The unit of the times in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Nanoseconds,
     Microseconds,
-    /// Two numbers, not four.
+    /// Two numbers of whole seconds.
     Seconds,
 }
 
 const FCHMODAT2: c_long = 452;
 
-/// Calls that are always stopped.
+/// Calls that the filter always stops.
 pub const ALWAYS: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
@@ -134,7 +134,8 @@ pub const ALWAYS: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// Calls that are stopped unless an argument has these bits: new threads, and a look at a descriptor, which has no name.
+/// Calls that the filter stops unless an argument has these bits. With the bits, `clone` starts a thread, and a stat
+/// takes a descriptor, not a name.
 pub const WITHOUT: &[(c_long, usize, u32)] = &[
     (libc::SYS_clone, 0, libc::CLONE_THREAD as u32),
     (libc::SYS_newfstatat, 3, AT_EMPTY_PATH as u32),
@@ -183,7 +184,7 @@ pub fn read(notice: &Notice) -> Call {
     }
 }
 
-/// The calls that only x86_64 has, as it is older.
+/// The older calls, which only x86_64 has.
 #[cfg(target_arch = "x86_64")]
 fn read_old(notice: &Notice) -> Call {
     let a = notice.arguments;

@@ -1,7 +1,6 @@
-//! The filter: which system calls come to the supervisor. All others run at full speed.
+//! The filter: it sends some system calls to the supervisor. All others run at full speed.
 //!
-//! Written by hand, in the kernel's own small language. The crate `seccompiler` has no action that notifies, and hands
-//! out no listener.
+//! It is written by hand, in BPF. The crate `seccompiler` cannot notify, and gives no listener.
 
 use super::calls;
 use libc::{c_int, sock_filter, sock_fprog};
@@ -17,7 +16,7 @@ const MACHINE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u32 = 0xc000_00b7;
 
-/// The calls of another machine's kind, such as 32-bit programs, are not caught.
+/// The filter lets calls of other architectures pass, such as those of 32-bit programs.
 pub fn program() -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(libc::seccomp_data, arch)),
@@ -53,11 +52,11 @@ fn give(action: u32) -> sock_filter {
     sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: action }
 }
 
-/// Installs the filter for this thread and all that it starts. The result is the listener. Allocates nothing: the caller
-/// is a child of a process with threads.
+/// Installs the filter for this thread and all its children. Returns the listener. Allocates nothing: the caller is a
+/// child of a process with threads.
 pub fn install(program: &[sock_filter]) -> io::Result<OwnedFd> {
     set_no_new_privs(true)?;
-    // Without the second flag a signal may interrupt a call that is answered already. Linux before 5.19 lacks it.
+    // Without the second flag a signal may interrupt a call that has its answer. Linux before 5.19 lacks the flag.
     let best = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     match set(program, best) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -83,7 +82,7 @@ fn set(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel does, for the instructions that it has.
+    /// Runs the filter as the kernel does, for the instructions in the filter.
     fn run(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 6]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
@@ -109,7 +108,7 @@ mod tests {
         };
         assert!(ask(libc::SYS_openat, 0, 0) && ask(libc::SYS_renameat2, 0, 0) && ask(libc::SYS_exit_group, 0, 0));
         assert!(!ask(libc::SYS_write, 0, 0) && !ask(libc::SYS_close, 0, 0) && !ask(libc::SYS_fstat, 0, 0));
-        // A new process is notified, a new thread is not; neither is a stat of a descriptor.
+        // The filter stops a new process, but no new thread, and no stat of a descriptor.
         assert!(ask(libc::SYS_clone, 17, 0) && !ask(libc::SYS_clone, libc::CLONE_THREAD as u32 | 0x100, 0));
         assert!(ask(libc::SYS_newfstatat, 0, 0) && !ask(libc::SYS_newfstatat, 0, libc::AT_EMPTY_PATH as u32));
         assert_eq!(run(&program, 0x4000_0003, libc::SYS_openat as u32, [0; 6]), libc::SECCOMP_RET_ALLOW);

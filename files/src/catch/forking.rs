@@ -1,7 +1,7 @@
-//! New processes, and their ends in order.
+//! New processes, and exits in order.
 //!
-//! A child has the descriptors of its parent. So the helper must know it before the supervisor answers any other call:
-//! the parent may close its descriptors at once, and the child may be killed with its own open.
+//! A child has the descriptors of its parent. The parent may close its own at once, and the child may be killed with the
+//! file open. So the helper must know the child before the supervisor answers any other call.
 
 use super::{
     caller::Caller,
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A process of many gigabytes takes long to copy its tables.
+/// Time for a fork: a process of many gigabytes copies its page tables slowly.
 const CHILD_LIMIT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -33,7 +33,7 @@ impl Supervisor<'_> {
         if held.is_empty() {
             return Reply::Pass;
         }
-        // The supervisor holds the files itself, until the child is known.
+        // The supervisor holds the files itself, until the helper knows the child.
         held.iter().for_each(|id| self.asker.hold(*id));
         let before = children(caller.task);
         self.listener.pass(notice);
@@ -41,13 +41,13 @@ impl Supervisor<'_> {
             Some(child) => {
                 held.iter().for_each(|id| self.asker.inherits(*id, child));
             }
-            // It could not be started, or was killed at once. Nobody can tell which.
+            // The fork failed, or the child was killed at once: the supervisor cannot see which.
             None => held.iter().for_each(|id: &Id| self.asker.lost(*id)),
         }
         Reply::Sent
     }
 
-    /// The process ends in order. It still waits here, so the helper sees which of its files are closed.
+    /// The process exits. It still waits in its call, so the helper sees the files that it has closed.
     pub(super) fn exit(&mut self, caller: &Caller, status: i32, of_thread: bool) -> Reply {
         let process = caller.process();
         if self.asker.is_holder(process) && (!of_thread || caller.is_alone()) {
@@ -57,7 +57,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// The children that the thread has started.
+/// The children of the thread.
 fn children(task: i32) -> HashSet<i32> {
     let text = fs::read_to_string(format!("/proc/{task}/task/{task}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
@@ -77,7 +77,7 @@ fn wait_for_child(notice: &Notice, before: &HashSet<i32>) -> Option<i32> {
     }
 }
 
-/// Whether the thread is in another call by now, or gone. A thread that runs may be in its call still.
+/// Whether the thread has left its call, or is gone. A running thread may still be in its call.
 fn has_returned(notice: &Notice) -> bool {
     let Ok(text) = fs::read_to_string(format!("/proc/{}/syscall", notice.task)) else { return true };
     let number = text.split_whitespace().next().and_then(|number| number.parse::<i64>().ok());

@@ -22,7 +22,7 @@ use std::{
     process::Command,
 };
 
-/// The supervisor's end of the way for the listener.
+/// The supervisor's end of the socket for the listener.
 pub struct Handing(OwnedFd);
 
 #[allow(unsafe_code)]
@@ -30,7 +30,7 @@ pub fn arm(command: &mut Command) -> io::Result<Handing> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let program = filter::program();
     let begin = move || {
-        // Without its supervisor each of its calls with a name would fail, and even its exit.
+        // Without the supervisor each call of the program with a name would fail, and even its exit.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let listener = filter::install(&program)?;
         check(listener.as_fd())?;

@@ -1,4 +1,4 @@
-//! The descriptor through which the kernel tells of calls, and takes the answers.
+//! The descriptor through which the kernel reports calls and takes answers.
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -21,7 +21,7 @@ pub struct Notice {
     pub arguments: [u64; 6],
 }
 
-/// Room for a later kernel, which may write more.
+/// Room for later kernels: they may write more.
 #[repr(C)]
 struct Roomy {
     notice: libc::seccomp_notif,
@@ -33,7 +33,7 @@ impl Listener {
         Listener(listener)
     }
 
-    /// The next call. `None`: no process is under the filter any more.
+    /// The next call. `None`: the last process under the filter has ended.
     pub fn receive(&self) -> io::Result<Option<Notice>> {
         loop {
             let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
@@ -54,20 +54,20 @@ impl Listener {
                     let (task, number) = (pid as i32, i64::from(data.nr));
                     return Ok(Some(Notice { id, task, number, arguments: data.args }));
                 }
-                // The caller was killed meanwhile.
+                // The caller was killed in the meantime.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether the caller still waits. Its number may belong to another process otherwise.
+    /// Whether the caller still waits. If not, its number may belong to another process.
     pub fn is_waiting(&self, notice: &Notice) -> bool {
         let mut id = notice.id;
         call(self.0.as_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &mut id).is_ok()
     }
 
-    /// The kernel does the call.
+    /// Lets the kernel do the call.
     pub fn pass(&self, notice: &Notice) {
         self.send(libc::seccomp_notif_resp {
             id: notice.id,
@@ -83,7 +83,7 @@ impl Listener {
     }
 
     fn send(&self, mut answer: libc::seccomp_notif_resp) {
-        // It fails only if the caller is gone.
+        // This fails only if the caller is gone.
         let _ = call(self.0.as_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &mut answer);
     }
 

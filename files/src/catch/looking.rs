@@ -1,4 +1,4 @@
-//! Calls about a file by name: stat, access, chmod, utimes, truncate. The answer is that of the staged file.
+//! Calls about a file by name: stat, access, chmod, utimes, truncate. The answer is about the staged file.
 
 use super::{
     caller::Caller,
@@ -27,7 +27,7 @@ impl Supervisor<'_> {
         self.placed(caller, "settle", (spot, follows), |path| apply(path, caller, change))
     }
 
-    /// Does the call where the helper says that the file is. The helper may move it after its answer.
+    /// Does the call on the path that the helper gives. Asks again if the helper has moved the file meanwhile.
     fn placed(
         &self,
         caller: &Caller,
@@ -51,7 +51,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// As large as each of the structs below, and aligned for them.
+/// A buffer large enough for each struct below, and aligned for it.
 type Room = [u64; 64];
 
 fn at(path: &Path, caller: &Caller, look: Look) -> Result<i64, i32> {
@@ -69,7 +69,7 @@ fn at(path: &Path, caller: &Caller, look: Look) -> Result<i64, i32> {
     Ok(0)
 }
 
-/// The struct must be the kernel's, not that of a library.
+/// Asks the kernel, as the program expects the kernel's struct, not that of a library.
 #[allow(unsafe_code)]
 fn ask_kernel(number: libc::c_long, path: &Path, more: [u64; 2], room: &mut Room) -> io::Result<()> {
     const { assert!(mem::size_of::<Room>() >= mem::size_of::<libc::stat>()) };
@@ -91,7 +91,7 @@ fn apply(path: &Path, caller: &Caller, change: Change) -> Result<i64, i32> {
     let done = match change {
         Change::Mode(mode) => chmodat(CWD, path, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty()),
         Change::Owner(user, group) => {
-            // The largest number leaves it as it is.
+            // The largest number leaves the owner unchanged.
             let user = (user != u32::MAX).then(|| Uid::from_raw(user));
             let group = (group != u32::MAX).then(|| Gid::from_raw(group));
             chownat(CWD, path, user, group, AtFlags::empty())
@@ -105,7 +105,7 @@ fn apply(path: &Path, caller: &Caller, change: Change) -> Result<i64, i32> {
     done.map(|()| 0).map_err(Errno::raw_os_error)
 }
 
-/// Access and modification. `None`: there are none at the address.
+/// The times of access and modification. `None`: the address is unreadable.
 fn times(caller: &Caller, at: u64, unit: Unit) -> Option<Timestamps> {
     let [a, a_part, m, m_part] = match (at, unit) {
         (0, _) => [0, libc::UTIME_NOW, 0, libc::UTIME_NOW],

@@ -1,4 +1,4 @@
-//! rename, link and unlink. The helper does them, in order with the publication of the files.
+//! rename, link and unlink. The helper does them, in order with the publications.
 
 use super::{
     caller::Caller,
@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Both names of a call that renames a folder: files in it may be on their way, whatever its name.
+    /// Both names of a call that renames a folder. Files in it may have no name yet, even if its name does not match.
     fn find_folder(&self, caller: &Caller, from: Spot, to: Spot) -> Option<(Found, Found)> {
         let (from_path, to_path) = (caller.path(from.path)?, caller.path(to.path)?);
         let from = self.find(caller, from, trimmed(&from_path), false)?;
@@ -59,7 +59,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// A folder's name may end with a slash.
+/// Cuts off slashes at the end of a folder's path.
 fn trimmed(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(path.len(), |at| at + 1);
     &path[..end]

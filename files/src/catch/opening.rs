@@ -19,7 +19,7 @@ use std::{
 };
 
 const TRIES_MAX: usize = 4;
-/// The helper has seen to the first two. Memory knows no O_DIRECT before Linux 6.6.
+/// The helper has handled the first two. Memory file systems have no O_DIRECT before Linux 6.6.
 const DROPPED: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_DIRECT | libc::O_NOFOLLOW;
 
 impl Supervisor<'_> {
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
 
     pub(super) fn open(&mut self, notice: &Notice, caller: &Caller, spot: Spot, flags: i32, mode: u32) -> Reply {
         let has = |flag: i32| flags & flag == flag;
-        // O_TMPFILE has this flag, too.
+        // O_TMPFILE includes this flag.
         if has(libc::O_DIRECTORY) {
             return Reply::Pass;
         }
@@ -47,7 +47,7 @@ impl Supervisor<'_> {
             } else if flags & libc::O_ACCMODE == libc::O_RDONLY {
                 self.asker.read(&found)
             } else if has(libc::O_APPEND) {
-                // A log is no restart file, unless the program writes it as one at the same time.
+                // The file is a log, unless the program also writes it as a restart file.
                 match self.asker.settle_to_append(&found) {
                     Answer::At(_) => self.asker.write(&found, &how(flags)),
                     other => other,
@@ -61,7 +61,7 @@ impl Supervisor<'_> {
                     return self.give_staged(notice, caller, (id, &path), flags, rights);
                 }
                 Answer::At(path) | Answer::Instead(path, _) => match open_as(&path, flags & !libc::O_TRUNC) {
-                    // The helper may have moved the file after its answer.
+                    // The helper may have moved the file since its answer.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     opened => return self.give(notice, opened, flags),
                 },
@@ -72,7 +72,7 @@ impl Supervisor<'_> {
         Reply::Done(Err(libc::ENOENT))
     }
 
-    /// Gives the caller a staged file, and tells the helper that its process holds it.
+    /// Gives the caller a staged file, and reports its process to the helper as a holder.
     pub(super) fn give_staged(
         &mut self,
         notice: &Notice,
@@ -83,7 +83,7 @@ impl Supervisor<'_> {
     ) -> Reply {
         let file = open_as(path, flags);
         if let (Ok(file), Some(mode)) = (&file, rights) {
-            // The helper has created it with mode 600.
+            // The helper has made the file with mode 600.
             let _ = file.set_permissions(Permissions::from_mode(mode & !caller.umask() & 0o7777));
         }
         let process = caller.process();
@@ -104,7 +104,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// `truncate`: a new generation, as any other change.
+    /// `truncate`: it makes a new generation, as any change does.
     pub(super) fn truncate(&mut self, caller: &Caller, found: &Found, size: i64) -> Reply {
         let (id, path) = match self.asker.write(found, &how(libc::O_WRONLY)) {
             Answer::Stage { id, path, .. } => (id, path),
@@ -128,7 +128,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// The letters of the protocol. Nobody would see the first write to a `base`.
+/// The letters of the protocol. Without a `base`: the supervisor cannot see the first write to one.
 fn how(flags: i32) -> String {
     let letters = [
         ('t', flags & libc::O_TRUNC != 0),

@@ -1,4 +1,4 @@
-//! Finds the folder and the file that a name means for the caller.
+//! Finds the folder and the file behind a name of the caller.
 
 use super::{caller::Caller, calls::Spot, supervisor::Supervisor};
 use crate::file::Named;
@@ -18,9 +18,9 @@ const LINKS_MAX: usize = 16;
 /// A file by its folder and name.
 pub struct Found {
     pub named: Named,
-    /// The kind of the file under the name. `None`: there is none.
+    /// The kind of the file under the name. `None`: there is no file.
     pub kind: Option<FileType>,
-    /// The patterns match.
+    /// Whether the patterns match.
     pub is_wanted: bool,
 }
 
@@ -36,7 +36,7 @@ impl Supervisor<'_> {
         caller.path(spot.path).filter(|path| self.patterns.is_candidate(path))
     }
 
-    /// `None`: the kernel shall see the call as it is.
+    /// `None`: the kernel must get the call unchanged.
     pub(super) fn find(&self, caller: &Caller, spot: Spot, path: &[u8], follows: bool) -> Option<Found> {
         // An absolute path needs no folder.
         let base = match path.first() {
@@ -44,7 +44,7 @@ impl Supervisor<'_> {
             _ => Some(openat(CWD, caller.folder(spot.folder), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?),
         };
         let (mut folder, mut named) = self.enter(base.as_ref(), path)?;
-        // The program's own name decides, not the name that a symbolic link leads to.
+        // The program's own name counts, not the target of a symbolic link.
         let from = base.as_ref().and_then(|base| fs::read_link(format!("/proc/self/fd/{}", base.as_raw_fd())).ok());
         let given = from.unwrap_or_default().join(OsStr::from_bytes(path));
         let is_wanted = self.patterns.is_wanted(&named.folder, named.name().as_bytes(), &given);
@@ -60,7 +60,7 @@ impl Supervisor<'_> {
         None
     }
 
-    /// The same, if the patterns match, and no other kind of file has the name.
+    /// Finds it only if the patterns match, and the name is free or that of a regular file.
     pub(super) fn find_wanted(&self, caller: &Caller, spot: Spot, follows: bool) -> Option<Found> {
         let path = self.candidate(caller, spot)?;
         let found = self.find(caller, spot, &path, follows)?;
@@ -85,7 +85,7 @@ impl Supervisor<'_> {
         if self.patterns.is_foreign(&real) {
             return None;
         }
-        // A folder that was removed has no path.
+        // A removed folder has no path.
         let named = Named::in_folder(&real, OsStr::from_bytes(name)).ok()?;
         Some((folder, named))
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{member::Member, names::Patterns, options::Options, stage::Stage};
 use std::{io, process::Command};
 
-/// The files to catch, and the way to tell the user.
+/// The files to catch, and the function that prints a line.
 pub struct Wanted {
     pub stage: Stage,
     pub matches: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Wanted {
     pub say: fn(&str),
 }
 
-/// A program that is about to start under the filter.
+/// A program before its start under the filter.
 pub struct Catch(Handing);
 
 /// The end of the supervisor's work.
@@ -57,16 +57,16 @@ pub struct Supervisor<'a> {
     pub(super) patterns: Patterns,
     pub(super) asker: Asker<'a>,
     pub(super) wanted: &'a Wanted,
-    /// The memory of a process could not be read.
+    /// The supervisor cannot read the memory of a process.
     is_closed_to_us: bool,
 }
 
 /// The answer to a call.
 pub enum Reply {
-    /// The kernel does it, as if nobody had looked.
+    /// The kernel does the call unchanged.
     Pass,
     Done(Result<i64, i32>),
-    /// It has its answer already.
+    /// The caller has its answer already.
     Sent,
 }
 
@@ -74,7 +74,7 @@ impl Supervisor<'_> {
     pub(super) fn answer(&mut self, notice: &Notice) {
         let caller = match Caller::of(notice, &self.listener) {
             Ok(Some(caller)) => caller,
-            // It is gone, and needs no answer.
+            // The caller is gone, and needs no answer.
             Ok(None) => return,
             Err(error) => return self.pass_blindly(notice, &error),
         };
@@ -97,7 +97,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The program has more rights, or the system forbids it.
+    /// Lets the kernel do a call of a program whose memory is unreadable: the program has more rights, or the system forbids
+    /// it.
     fn pass_blindly(&mut self, notice: &Notice, error: &io::Error) {
         if !std::mem::replace(&mut self.is_closed_to_us, true) {
             (self.wanted.say)(&format!(

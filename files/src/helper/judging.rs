@@ -1,4 +1,4 @@
-//! Decides if an open file is whole, or torn, once no process can write it any more.
+//! Decides if an open file is whole or torn, once no process can write it any more.
 
 use super::{
     records::holders::{Origin, Pid},
@@ -12,7 +12,7 @@ use crate::{
 use std::{fs::File, io, time::Instant};
 
 impl Helper {
-    /// Decides about a file as soon as its holders and the kernel agree that nobody can write it.
+    /// Decides about a file once, by its holders and by the kernel, no process can write it.
     pub(super) fn judge(&mut self, id: Id) {
         let Some(staged) = self.staged.get(&id).filter(|staged| staged.state == State::Open) else { return };
         if staged.holders.is_any_to_speak() {
@@ -24,7 +24,7 @@ impl Helper {
             // The file belongs to another user, or its file system has no leases: the holders decide alone.
             Err(_) => None,
         };
-        // A look at each process costs more. One with a mapping says when to look at it.
+        // Looking at each process costs more. A process with a mapping asks for a look.
         let silent: Vec<Pid> = staged.holders.silent().collect();
         if is_closed != Some(false) || (staged.record.options.is_silent && silent.len() > 1) {
             silent.into_iter().for_each(|process| self.release_silent(process, id, is_closed == Some(true)));
@@ -33,7 +33,7 @@ impl Helper {
             self.search_holders(id);
         }
         let Some(staged) = self.staged.get_mut(&id).filter(|staged| staged.holders.is_empty()) else { return };
-        // Writers of other nodes are the first rank's affair.
+        // The first rank answers for writers of other nodes.
         if is_closed == Some(false) && staged.record.share != Share::Joined {
             return;
         }

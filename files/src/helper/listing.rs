@@ -1,4 +1,4 @@
-//! Folders as programs see them: files under their names, and nothing of Mainstay's.
+//! Folders as programs see them: each closed file has its name, and nothing shows of Mainstay's own files.
 
 use super::{
     records::request::Answer,
@@ -18,7 +18,7 @@ impl Helper {
         is_settled.then_some(Answer::Ok)
     }
 
-    /// Removes a folder in which nothing is left but Mainstay's own.
+    /// Removes a folder that is empty but for Mainstay's own folder.
     pub(super) fn remove_folder(&mut self, beside: &Named) -> Option<Answer> {
         self.list(beside)?;
         if beside.name() != OsStr::new(BESIDE) || beside.check_folder().is_err() {
@@ -39,7 +39,7 @@ impl Helper {
         self.staged.values().filter(move |staged| is_in_it(&staged.record.named.key)).map(|staged| &staged.state)
     }
 
-    /// Removes Mainstay's own folder in `folder`, unless a process of any node still needs it.
+    /// Removes Mainstay's own folder in `folder`. Fails if a process of any node still needs it.
     pub(super) fn clear(&self, folder: &Path) -> io::Result<()> {
         check_beside(folder)?;
         let own = folder.join(BESIDE);
@@ -50,7 +50,7 @@ impl Helper {
         for part in names_in(&own)? {
             let path = own.join(&part);
             match part.to_str() {
-                // No file has these names any more.
+                // The files of these names are gone.
                 Some("kept" | "torn") => fs::remove_dir_all(path)?,
                 Some("writing") => self.clear_writing(&path)?,
                 _ => fs::remove_dir(path)?,
@@ -59,7 +59,7 @@ impl Helper {
         fs::remove_dir(own)
     }
 
-    /// Removes remains of this helper alone: other nodes may write.
+    /// Removes leftovers of this helper only: other nodes may be writing.
     fn clear_writing(&self, path: &Path) -> io::Result<()> {
         for name in names_in(path)? {
             let id = Path::new(&name).file_stem().and_then(OsStr::to_str).and_then(Id::from_text);

@@ -1,7 +1,7 @@
-//! Members: the processes of `mainstay files`. Those with one name of a job belong together, such as the ranks of a launcher.
+//! Members: the processes of `mainstay files`. Those with the same job belong together, such as the ranks of a launcher.
 //!
-//! A job has ended here once its last member has. Then its sets that are not whole never will be, and the last member gets
-//! the lines on its files. A member that was killed counts as ended. A program may leave a process behind that has a file open.
+//! A job ends here with its last member. Then its incomplete sets never become whole, and the last member gets the lines on
+//! the job's files. A member that was killed has ended, too. A program may leave a process behind that has a file open.
 
 use super::{
     processes::Process,
@@ -38,8 +38,8 @@ impl Helper {
         }
     }
 
-    /// Ends a member, once all files of its job and of jobs that have ended are durable, or have failed. `has_failed`: its
-    /// program has.
+    /// Ends a member once each file of its job, and of jobs that have ended, is durable or has failed. `has_failed`: its
+    /// program has failed.
     pub(super) fn finish(&mut self, process: Pid, job: &str, has_failed: bool) -> Option<Answer> {
         self.notice_all_ended();
         // A copy may fail just before its folder is gone.
@@ -58,14 +58,14 @@ impl Helper {
         if has_failed || is_last {
             self.tell_torn_of(job);
         }
-        // A member that has failed shows that by itself. The others wait for the last: the file may still be replaced.
-        let (told, remarks) = {
+        // A failed member gets the lines at once. Other lines wait for the last member: the file may still be replaced.
+        let (failures, remarks) = {
             let (processes, members) = (&self.processes, &self.members);
             let is_living = |of: &str| members.iter().any(|(pid, job)| job == of && is_member(processes.get(pid)));
             self.lines.take(job, has_failed || is_last, is_living)
         };
         self.processes.remove(&process);
-        Some(Answer::Finished(told, remarks))
+        Some(Answer::Finished(failures, remarks))
     }
 
     /// Lines on files of a job that are torn, and that a process has open still: nobody would hear of them later.
@@ -79,7 +79,7 @@ impl Helper {
     }
 
     /// The files that programs of a member have open, a line for each. The program of the member has ended, but it may
-    /// have left processes behind. A file that is torn already is worth no wait.
+    /// have left processes behind. A torn file is not worth a wait.
     pub(super) fn open_of(&mut self, member: &str) -> Vec<String> {
         self.notice_all_ended();
         let is_open = |staged: &&Staged| {
@@ -109,7 +109,7 @@ impl Helper {
         self.has_members(job) || self.staged.values().any(|staged| staged.record.options.job == job)
     }
 
-    /// Whether files that the end of a member of `job` waits for are on their way. An empty name stands for all jobs.
+    /// Whether the end of a member of `job` must wait for files. An empty name stands for all jobs.
     fn is_moving(&self, job: &str) -> bool {
         let is_awaited = |of: &str| job.is_empty() || of == job || !self.has_members(of);
         let is_moving = |staged: &Staged| match staged.state {
@@ -122,7 +122,8 @@ impl Helper {
             || self.sets.is_moving(is_awaited)
     }
 
-    /// A file that waits for others of its set must not be seen beside those of the set before, once its job has ended.
+    /// Ends the job of a file that waits for its set, if all its members have ended: programs must not see the file beside
+    /// files of the previous set.
     pub(super) fn end_job_of(&mut self, named: &Named) {
         if self.newest(&named.key).is_some_and(|id| self.staged[&id].state == State::Ready) {
             self.notice_all_ended();
@@ -130,11 +131,11 @@ impl Helper {
         }
     }
 
-    /// Gives up the files that wait for others of a job that has ended.
+    /// Gives up the files of ended jobs that still wait for their sets.
     fn end_jobs(&mut self) {
         let waiting = self.staged.values().filter(|staged| matches!(staged.state, State::Ready | State::Elsewhere));
         let jobs: HashSet<String> = waiting.map(|staged| staged.record.options.job.clone()).collect();
-        // A helper that was started anew does not know the members of the one before.
+        // A new helper does not know the members of the previous helper.
         let ended = jobs.into_iter().filter(|job| !self.has_members(job) && !is_any_caught_of(job));
         for job in ended.collect::<Vec<_>>() {
             self.sets.waiting_of(&job).into_iter().for_each(|id| self.give_up(id));
@@ -152,24 +153,24 @@ impl Helper {
     pub(super) fn give_up(&mut self, id: Id) {
         let Some(staged) = self.staged.get(&id) else { return };
         let named = staged.record.named.clone();
-        // A helper that took the set over may have given it its name.
+        // Another helper may have completed the set, and given the file its name.
         if publish::has_name(&named, id) {
             return self.carried(id, Ok(()));
         }
         let path = printable_path(&named.path());
-        self.tell(id, format!("{path}: its set is not whole, so the files of the set before stay"));
+        self.tell(id, format!("{path}: its set is not whole; the previous files of the set stay"));
         drop_writing(&named.folder, id);
         self.forget(id);
     }
 
-    /// A line for the job of a staged file, which makes the job fail.
+    /// Adds a line on a staged file, and makes its job fail.
     pub(super) fn tell(&mut self, id: Id, text: String) {
         if let Some(staged) = self.staged.get(&id) {
             self.lines.add(id, &staged.record, text, true);
         }
     }
 
-    /// A line that fails nobody.
+    /// Adds a line on a staged file. No job fails.
     pub(super) fn remark(&mut self, id: Id, text: String) {
         if let Some(staged) = self.staged.get(&id) {
             self.lines.add(id, &staged.record, text, false);
@@ -181,7 +182,7 @@ fn is_member(process: Option<&Process>) -> bool {
     process.is_some_and(|known| known.is_member)
 }
 
-/// Whether a program that a member of the job has started is still there, or a process of such a program.
+/// Whether a process runs that a member of the job has started, directly or not.
 fn is_any_caught_of(job: &str) -> bool {
     let wanted = format!("{JOB_VARIABLE}={job}");
     let mut processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Calls that change names: in order with the publication of the files that they name.
+//! Calls that change names, in order with the publication of their files.
 
 use super::{
     opening::os,
@@ -21,7 +21,7 @@ use std::{
 };
 
 impl Helper {
-    /// Before a call that changes the file of a name: where the file is, once nothing is on its way to the name.
+    /// Answers before a call that changes the file of a name: gives its path once no publication of the name is under way.
     pub(super) fn settle(&mut self, named: &Named, appends: bool) -> Option<Answer> {
         if self.is_busy(&named.key) || self.comes_from_elsewhere(named) {
             return None;
@@ -56,7 +56,7 @@ impl Helper {
             return Some(os(Errno::XDEV));
         }
         let is_exchange = flags.contains(RenameFlags::EXCHANGE);
-        // A name that has only a file that is being written: the program takes another way.
+        // One name has only an open file without a generation: the program must take another way.
         let is_unpublished = |named: &Named| self.newest(&named.key).is_some() && !is_named(named);
         if is_exchange && [from, to].into_iter().any(is_unpublished) {
             return Some(os(Errno::INVAL));
@@ -72,17 +72,17 @@ impl Helper {
         for id in self.ids(from) {
             self.move_staged(id, to);
         }
-        // The name before belonged to files that the new one replaces, or that get the other name.
+        // The old files of the name are replaced, or get the other name.
         for id in replaced {
             if is_exchange { self.move_staged(id, from) } else { self.drop_staged(id) }
         }
         Some(Answer::Ok)
     }
 
-    /// Renames a folder once no file in it or below is on its way. Files that are being written go along.
+    /// Renames a folder once no publication in it or below is under way. Open files go along.
     pub(super) fn rename_folder(&mut self, from: &Named, to: &Named, flags: u32) -> Option<Answer> {
         if [from, to].iter().any(|one| one.check_folder().is_err()) {
-            // The program has another view of the file system, and its own call does the work.
+            // The program has another view of the file system: its own call must do it.
             return Some(Answer::Plain(String::new()));
         }
         let (old, new) = (from.path(), to.path());
@@ -128,14 +128,14 @@ impl Helper {
         Some(Answer::Ok)
     }
 
-    /// A file that waits for its set is about to get another name, and belongs to the set of that name.
+    /// Takes a file out of its set, before it gets another name: then it belongs to the set of that name.
     fn leave_set(&mut self, id: Id) {
         let Some(staged) = self.staged.get_mut(&id).filter(|staged| staged.state == State::Ready) else { return };
         staged.state = State::Whole;
         self.sets.leave(id, &staged.record);
     }
 
-    /// A file that has no name yet gets another one.
+    /// Gives a file that has no name yet another one.
     fn move_staged(&mut self, id: Id, to: &Named) {
         self.leave_set(id);
         let Some(staged) = self.staged.get_mut(&id) else { return };
@@ -176,7 +176,7 @@ impl Helper {
         if self.newest(&to.key).is_some() {
             return Some(os(Errno::EXIST));
         }
-        // A file that is being written has no name that could be linked.
+        // An open file has no name to link.
         if self.newest(&from.key).is_some_and(|id| self.staged[&id].state == State::Open) {
             return Some(os(Errno::BUSY));
         }
@@ -186,7 +186,7 @@ impl Helper {
         })
     }
 
-    /// Removes a file with its generations. Processes that have it open go on with a file without a name.
+    /// Removes a file with its generations. Processes with the file open keep it, without a name.
     pub(super) fn unlink(&mut self, named: &Named) -> Option<Answer> {
         if self.is_busy(&named.key) || self.comes_from_elsewhere(named) {
             return None;

@@ -47,7 +47,7 @@ impl Helper {
         if let Err(error) = named.check_folder() {
             return Some(Answer::Plain(text(format!("its folder cannot be opened here ({error})"))));
         }
-        // The program writes into the file itself, which then is no generation any more.
+        // The program writes into the published file, which is no generation any more.
         let plain = |why: String| {
             let _ = kept::release(&named.folder, named.name());
             Some(Answer::Plain(text(why)))
@@ -144,7 +144,7 @@ impl Helper {
         }
     }
 
-    /// The answer for a file into which the older generation was copied.
+    /// The answer for a file that begins with a copy of the older generation.
     fn filled(&mut self, id: Id, process: Pid) -> Option<Answer> {
         let Some(staged) = self.staged.get_mut(&id) else { return Some(error(libc::EIO)) };
         match staged.state {
@@ -163,7 +163,7 @@ impl Helper {
         staged.state = State::Filling;
         let (path, target) = (staged.path.clone(), staged.record.named.path());
         let may_move = base.parent() == Some(&staged.record.named.folder.join(BESIDE).join("writing"));
-        // The base may be a staged file that loses its path as soon as it has its name.
+        // The base may be a staged file. It loses its path once it has its name.
         let base = match File::open(&base) {
             Err(error) if may_move && error.kind() == io::ErrorKind::NotFound => File::open(&target),
             opened => opened,
@@ -171,13 +171,13 @@ impl Helper {
         self.workers.begin(move || Done::Filled(id, base.and_then(|base| unchanged::fill(&base, &path, locks))));
     }
 
-    /// A new staged file, empty. It is in the node's memory if there is room, else in the target's file system.
+    /// Makes an empty staged file: in the node's memory if there is room, else in the target's file system.
     fn create(&mut self, named: &Named, how: How, options: &Options) -> io::Result<Id> {
         let expected = fs::symlink_metadata(named.path()).map_or(0, |found| found.len());
         let expected = self.room.expects(&named.key, expected);
         let mut has_room = self.has_room(options.room_bytes, expected);
         if !has_room && !how.leads {
-            // Memory that waits for other names gives way.
+            // Memory set aside for other names is given back.
             self.room.free_prepared(&self.stage, &named.key);
             has_room = self.has_room(options.room_bytes, expected);
         }
@@ -227,7 +227,7 @@ impl Helper {
         self.room.has(&self.stage, given, used, expected)
     }
 
-    /// Bytes of staged files in memory, and those that files which are being written will take.
+    /// Bytes of staged files in memory, and the bytes expected for open files.
     fn used_bytes(&self) -> u64 {
         let in_memory = self.staged.iter().filter(|(_, staged)| !staged.record.is_through);
         let bytes = in_memory.map(|(id, staged)| {
@@ -241,10 +241,10 @@ impl Helper {
         bytes.sum()
     }
 
-    /// At the first name of a job in a folder: completes what a killed job left there.
+    /// At the first name of a job in a folder: completes the files that killed jobs left there.
     fn meet_folder(&mut self, named: &Named, options: &Options) {
         if self.room.meets(&named.folder, &options.job) && named.folder.join(BESIDE).join("sets").exists() {
-            // This helper is at work on the sets of jobs that it knows.
+            // This helper handles the sets of the jobs that it knows.
             sets::replay(&named.folder, |job| job == options.job || self.knows(job));
         }
     }
@@ -295,7 +295,11 @@ impl Helper {
                 match options.damaged_fails {
                     true => Answer::Error(
                         libc::EIO,
-                        format!("{path} is damaged; `mainstay files restore` has generation {older}"),
+                        format!(
+                            "{path} is damaged; restore an older one: mainstay files restore {} {}@{older}",
+                            printable_path(&named.folder),
+                            printable_path(named.name().as_ref())
+                        ),
                     ),
                     false => Answer::Instead(data_path(&named.folder, named.name(), older), text),
                 }
@@ -304,7 +308,7 @@ impl Helper {
         })
     }
 
-    /// Another program has changed the file in place. It is the user's now, and no generation.
+    /// Adds a remark: another program has changed the file in place. The file is no generation any more.
     fn remark_changed(&mut self, named: &Named, options: &Options) {
         let path = printable_path(&named.path());
         let text = format!("{path} was changed in place by another program, and counts as it is");
@@ -312,14 +316,14 @@ impl Helper {
         self.lines.remark(&named.key, &options.job, text);
     }
 
-    /// Sets room aside in the target's file system, or fails the `close`: the program then knows that the file is lost.
+    /// Sets room aside in the target's file system, or fails the `close`: the program must learn that the file is lost.
     pub(super) fn reserve(&mut self, id: Id) -> Result<(), Answer> {
         let Some(staged) = self.staged.get(&id).filter(|staged| !staged.record.is_through) else { return Ok(()) };
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
         self.room.learns(&staged.record.named.key, bytes);
         let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
         let path = printable_path(&staged.record.named.path());
-        let text = format!("{path}: no room for {bytes} bytes ({failed}); the file before stays");
+        let text = format!("{path}: no room for {bytes} bytes ({failed}); the previous file stays");
         if staged.holders.is_empty() {
             sets::tear(&staged.record);
             self.forget(id);
@@ -327,7 +331,7 @@ impl Helper {
         Err(Answer::Error(failed.raw_os_error().unwrap_or(libc::EIO), text))
     }
 
-    /// Sets memory aside for the next generation of a name: new memory costs more than the copy into it.
+    /// Sets memory aside for the next generation of a name: allocating memory costs more than the copy into it.
     pub(super) fn prepare(&mut self, key: Key, bytes: u64, room_bytes: Option<u64>) {
         if bytes == 0 || !self.has_room(room_bytes, bytes) {
             return;
@@ -349,7 +353,10 @@ fn share_group(folder: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn lost(named: &Named) -> String {
-    format!("{} is damaged, and so is each older generation that was kept", printable_path(&named.path()))
+    format!(
+        "{} is damaged, and so is each older generation; remove it, or put a copy of your own there",
+        printable_path(&named.path())
+    )
 }
 
 pub(super) fn error(number: i32) -> Answer {

@@ -1,7 +1,7 @@
-//! The processes that the helper watches, and their words and ends.
+//! The processes that the helper watches: their reports and their ends.
 //!
-//! A process is watched by a descriptor of its own (pidfd), so its number may be used again. Its end without a word about
-//! its open files is a kill: these files are torn.
+//! The helper watches a process by a pidfd, as the system may use its number again. If a process ends without a report on
+//! its open files, it was killed, and these files are torn.
 
 use super::{
     records::holders::{Origin, Pid},
@@ -22,11 +22,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 #[derive(Debug)]
 pub struct Process {
-    /// `None`: the process had ended before it could be watched.
+    /// `None`: the process ended before the helper could watch it.
     watched: Option<OwnedFd>,
-    /// The status of an exit that it has announced.
+    /// The exit status that the process has announced.
     pub(super) left: Option<i32>,
-    /// It is `mainstay files`.
+    /// Whether it is `mainstay files`.
     pub(super) is_member: bool,
 }
 
@@ -44,7 +44,7 @@ impl Helper {
         self.processes.iter().filter_map(|(pid, process)| Some((*pid, process.watched.as_ref()?.as_fd())))
     }
 
-    /// Watches a process, unless it is watched already. The number may have belonged to another one before.
+    /// Watches a process, unless the helper does already. Another process may have had the number before.
     pub(super) fn watch(&mut self, process: Pid) {
         if self.processes.get(&process).is_some_and(|known| known.watched.is_some() && known.has_ended()) {
             self.ended(process);
@@ -55,7 +55,7 @@ impl Helper {
         });
     }
 
-    /// A process without staged files need not be watched.
+    /// Stops watching a process without staged files.
     pub(super) fn unwatch_idle(&mut self, process: Pid) {
         let holds = self.staged.values().any(|staged| staged.holders.has(process));
         if !holds && self.processes.get(&process).is_some_and(|known| !known.is_member) {
@@ -63,7 +63,7 @@ impl Helper {
         }
     }
 
-    /// The process has opened the file.
+    /// Adds a process that has opened the file.
     pub(super) fn open(&mut self, process: Pid, id: Id) {
         self.watch(process);
         if let Some(staged) = self.staged.get_mut(&id) {
@@ -72,7 +72,7 @@ impl Helper {
         }
     }
 
-    /// The process has one more descriptor of each file.
+    /// Counts one more descriptor of each file for the process.
     pub(super) fn hold(&mut self, process: Pid, ids: &[Id]) {
         self.watch(process);
         for id in ids {
@@ -84,7 +84,7 @@ impl Helper {
         self.unwatch_idle(process);
     }
 
-    /// The process, a fork, may write the file through a mapping.
+    /// Adds a process, a fork, that may write the file through a mapping.
     pub(super) fn mapped(&mut self, process: Pid, id: Id) {
         self.watch(process);
         if let Some(staged) = self.staged.get_mut(&id) {
@@ -94,14 +94,14 @@ impl Helper {
         self.look_at(process, id);
     }
 
-    /// The process may have let go of the file.
+    /// Looks again at a process that may have released the file.
     pub(super) fn look_at(&mut self, process: Pid, id: Id) {
         self.release_silent(process, id, false);
         self.judge(id);
         self.unwatch_idle(process);
     }
 
-    /// The process has exactly these descriptors now: `exec` has closed the others.
+    /// Sets the descriptors of the process: `exec` has closed all others.
     pub(super) fn holding(&mut self, process: Pid, ids: &[Id]) {
         self.watch(process);
         for (id, staged) in &mut self.staged {
@@ -118,7 +118,7 @@ impl Helper {
         self.go_on();
     }
 
-    /// Takes back one descriptor. Finds out if the file has room, once the process has none left.
+    /// Counts one descriptor less. After the last one of the process, checks that the file has room.
     pub(super) fn closed(
         &mut self,
         process: Pid,
@@ -129,7 +129,7 @@ impl Helper {
         if granted.is_some() {
             return self.durable(id);
         }
-        // It was removed meanwhile.
+        // The file was removed in the meantime.
         let Some(staged) = self.staged.get_mut(&id) else { return Some(Answer::Ok) };
         staged.judged_after = None;
         let was_last = staged.holders.close(process, has_mappings);
@@ -153,7 +153,7 @@ impl Helper {
         self.durable(id)
     }
 
-    /// The process has unmapped a part of the file.
+    /// Handles a process that has unmapped a part of the file.
     pub(super) fn unmapped(&mut self, process: Pid, id: Id) {
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.judged_after = None;
@@ -161,7 +161,7 @@ impl Helper {
         self.look_at(process, id);
     }
 
-    /// Takes back one descriptor of a file that nobody will complete. The last one takes the file along.
+    /// Counts one descriptor less of a file that is given up. The last one removes the file.
     pub(super) fn given_up(&mut self, process: Pid, id: Id) {
         let Some(staged) = self.staged.get_mut(&id) else { return };
         staged.holders.close(process, false);
@@ -171,7 +171,7 @@ impl Helper {
         self.unwatch_idle(process);
     }
 
-    /// Whether a file that was closed is durable, or has failed.
+    /// Whether a closed file is durable or has failed.
     fn durable(&self, id: Id) -> Option<Answer> {
         let Some(staged) = self.staged.get(&id) else { return Some(Answer::Ok) };
         match staged.state {
@@ -185,7 +185,7 @@ impl Helper {
         }
     }
 
-    /// The process is about to exit. It may have let go of files before, and its status is not theirs.
+    /// Records the exit status of a process. It does not count for files that the process has released before.
     pub(super) fn left(&mut self, process: Pid, status: i32) {
         let silent = |(id, staged): (&Id, &Staged)| staged.holders.is_silent(process).then_some(*id);
         for id in self.staged.iter().filter_map(silent).collect::<Vec<_>>() {
@@ -196,12 +196,12 @@ impl Helper {
         }
     }
 
-    /// `killer` is about to end `process` by a signal.
+    /// Records that `killer` is about to end `process` by a signal.
     pub(super) fn ends(&mut self, killer: Pid, process: Pid) {
         self.staged.values_mut().for_each(|staged| staged.holders.excuse(killer, process));
     }
 
-    /// A process has ended.
+    /// Handles the end of a process.
     pub fn ended(&mut self, process: Pid) {
         let Some(known) = self.processes.remove(&process) else { return };
         for (id, staged) in &mut self.staged {
@@ -211,7 +211,7 @@ impl Helper {
             }
             if staged.holders.drop_process(process) {
                 staged.count_as_changed();
-                // The other nodes must know at once: they may still write.
+                // The other nodes must learn it at once: they may still write.
                 if staged.is_torn && staged.record.share != Share::Whole {
                     set_progress(*id, &staged.record, Progress::Torn);
                 }
@@ -221,7 +221,7 @@ impl Helper {
         self.go_on();
     }
 
-    /// Notices the end of each holder of a name at once. The next writer must not join a file that is torn.
+    /// Looks for ended holders of a name: the next writer must not join a torn file.
     pub(super) fn notice_ended(&mut self, key: &Key) {
         let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
         let holders = ids.iter().filter_map(|id| self.staged.get(id)).flat_map(|staged| staged.holders.processes());

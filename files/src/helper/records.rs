@@ -1,4 +1,4 @@
-//! Pieces of the helper's knowledge. None of them knows the whole.
+//! Parts of the helper's knowledge. They do not know each other.
 
 pub(super) mod holders;
 pub(super) mod kernel;

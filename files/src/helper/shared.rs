@@ -1,9 +1,9 @@
 //! Files of jobs on several nodes.
 //!
 //! A file that several ranks open by MPI is written through, by all nodes, to one file beside its target. The helper of
-//! the first rank makes that file, and leaves a claim; the other helpers join by it. The first rank tells once all have
-//! closed the file, and its helper publishes. Any other file belongs to the node that has claimed its name first: another
-//! node may write it only after the first has published it.
+//! the first rank makes that file, and leaves a claim; the other helpers join by the claim. Once all ranks have closed the
+//! file, the first rank reports it, and its helper publishes. Any other file belongs to the node that first claims its
+//! name: another node may write it only after the first has published it.
 
 use super::{
     records::holders::Pid,
@@ -25,7 +25,7 @@ use std::{
 };
 
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a request waits for a file that another node publishes.
+/// Time that a request waits for a file that another node publishes.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The answer of another node's claim to an open.
@@ -66,12 +66,12 @@ impl Across {
         }
     }
 
-    /// The ID in a claim that was made for the next file.
+    /// The ID in the claim for the next file.
     pub fn claimed(&mut self) -> Option<Id> {
         self.claimed.take()
     }
 
-    /// The time of the request that is answered next.
+    /// Sets the arrival of the current request.
     pub fn asked_at(&mut self, at: Instant) {
         self.asked_at = at;
     }
@@ -80,7 +80,7 @@ impl Across {
         self.asked_at.elapsed() > WAIT_LIMIT
     }
 
-    /// Other helpers send no events.
+    /// Time until the next look, if a request waits for another helper: those send no events.
     pub fn next_look(&self) -> Option<Duration> {
         self.is_waiting.then_some(LOOK)
     }
@@ -95,7 +95,7 @@ impl Across {
     }
 }
 
-/// Tells the other nodes of a file.
+/// Sets the state of a file in its claim, for the other nodes.
 pub fn set_progress(id: Id, record: &Record, state: Progress) {
     if record.options.is_on_nodes() {
         claims::set_progress(&record.named, &record.options.job, id, state);
@@ -109,7 +109,7 @@ impl Helper {
         let newest = self.newest(&named.key);
         let ids = self.names.get(&named.key).cloned().unwrap_or_default();
         let is_foreign = |id: &Id| self.staged[id].record.options.job != options.job;
-        // A file of a killed job gets its name first. The claim of this job would drop it.
+        // A file of a killed job must get its name first: the claim of this job would drop it.
         if (how.leads || ids.iter().any(is_foreign)) && self.is_busy(&named.key) {
             return self.across.waits();
         }
@@ -126,7 +126,7 @@ impl Helper {
                 Progress::Whole => self.wait_or_refuse(named),
                 _ => Other::Answers(busy(named)),
             },
-            // The first rank has made it, but a file system between nodes may show it later.
+            // The first rank has made the file, but a network file system may show it later.
             _ if how.is_shared => self.wait_or_refuse(named),
             _ => Other::None,
         }
@@ -140,7 +140,7 @@ impl Helper {
         if self.across.is_too_late() { Other::Answers(busy(named)) } else { self.across.waits() }
     }
 
-    /// The file that another node has made for all.
+    /// Joins the file that another node has made for all.
     fn join_file(&mut self, process: Pid, named: &Named, options: &Options, claim: &Claim) -> Other {
         let (id, path) = (claim.id, writing_path(&named.folder, claim.id));
         if !path.exists() {
@@ -159,7 +159,7 @@ impl Helper {
         Other::Answers(Answer::Stage { id, path, is_new: false })
     }
 
-    /// Claims a name for the next new file. The answer, if another node was first.
+    /// Claims a name for the next new file. Returns the answer if another node was first.
     pub(super) fn claim(&mut self, named: &Named, how: How, options: &Options) -> Option<Answer> {
         if !options.is_on_nodes() {
             return None;
@@ -167,7 +167,7 @@ impl Helper {
         let id = Id::after(self.last, self.node);
         let claim = Claim { node: self.across.node.clone(), id, is_shared: how.leads, state: Progress::Open };
         let made = match claims::make(named, &options.job, &claim) {
-            // This node has it, for the generation before.
+            // This node has the claim, for the previous generation.
             Ok(false) if claims::find(named, &options.job).is_some_and(|old| old.node == claim.node) => {
                 claims::replace(named, &options.job, &claim).map(|()| true)
             }
@@ -187,16 +187,16 @@ impl Helper {
         }
     }
 
-    /// The file of the last claim could not be made.
+    /// Releases the last claim: its file could not be made.
     pub(super) fn unclaim(&mut self, named: &Named, options: &Options) {
         if let Some(id) = self.last.filter(|_| options.is_on_nodes()) {
             claims::release(named, &options.job, id);
         }
     }
 
-    /// The first rank, or a rank that failed, tells the end of a file that several nodes have written.
+    /// Handles the end of a file that several nodes write. The first rank reports it, or a rank that failed.
     pub(super) fn shared(&mut self, process: Pid, id: Id, end: End) {
-        // It was removed meanwhile.
+        // The file was removed in the meantime.
         let Some(staged) = self.staged.get_mut(&id) else { return };
         let is_led = staged.record.share == Share::Led;
         match end {
@@ -223,7 +223,7 @@ impl Helper {
         self.unwatch_idle(process);
     }
 
-    /// The last process of this node has closed the file.
+    /// Leaves a file to the node of the first rank: the last process of this node has closed it.
     pub(super) fn leave_to_leader(&mut self, id: Id) {
         let Some(staged) = self.staged.get_mut(&id) else { return };
         if !staged.is_torn {
@@ -231,11 +231,11 @@ impl Helper {
             return;
         }
         let path = printable_path(&staged.record.named.path());
-        self.tell(id, format!("{path}: its program was killed with it open; the file before stays"));
+        self.tell(id, format!("{path}: its program failed or was killed with it open; the previous file stays"));
         self.forget(id);
     }
 
-    /// The bytes have left `writing`: they have their name, or were torn.
+    /// Forgets files that have left `writing`: they have their names, or were torn.
     pub(super) fn forget_published_elsewhere(&mut self) {
         let gone =
             |(id, staged): (&Id, &Staged)| (staged.state == State::Elsewhere && !staged.path.exists()).then_some(*id);
@@ -255,20 +255,20 @@ impl Helper {
         false
     }
 
-    /// At the end of a job's processes here: whether files of other nodes may still become whole.
+    /// Whether files of other nodes may still become whole, after the last process of a job here.
     pub(super) fn waits_for_other_nodes(&mut self) -> bool {
         let waits = !self.across.is_too_late() && self.staged.values().any(|staged| staged.state == State::Elsewhere);
         self.across.is_waiting |= waits;
         waits
     }
 
-    /// The helper of the first rank is gone.
+    /// Gives up files whose first rank has lost its helper.
     pub(super) fn give_up_elsewhere(&mut self, job: &str) {
         let is_left = |staged: &Staged| staged.state == State::Elsewhere && staged.record.options.job == job;
         let left = |(id, staged): (&Id, &Staged)| is_left(staged).then_some(*id);
         for id in self.staged.iter().filter_map(left).collect::<Vec<_>>() {
             let path = printable_path(&self.staged[&id].record.named.path());
-            self.tell(id, format!("{path}: the node of its first rank has not saved it; the file before stays"));
+            self.tell(id, format!("{path}: the node of its first rank has not saved it; the previous file stays"));
             self.forget(id);
         }
     }
@@ -276,8 +276,8 @@ impl Helper {
 
 fn busy(named: &Named) -> Answer {
     let text = format!(
-        "{}: another node of this job has it open to write. Ranks of several nodes share a file only through \
-         MPI_File_open; leave any other out with --exclude",
+        "{}: another node of this job has it open to write. Ranks of several nodes can write a file only by \
+         MPI_File_open; leave other files out with --exclude",
         printable_path(&named.path())
     );
     Answer::Error(libc::EBUSY, text)

@@ -1,7 +1,7 @@
-//! The helper's knowledge: which staged files there are, which processes hold them, and which file a name means.
+//! The helper's knowledge: the staged files, their holders, and the file behind each name.
 //!
-//! It is a state machine without any waiting: `answer` returns `None` for a request that must wait, and the server asks
-//! again after the next event. Work that takes time goes to `Workers`.
+//! It is a state machine that never waits: for a request that must wait, `answer` returns `None`, and the server asks again
+//! after the next event. Work that takes time goes to `Workers`.
 //!
 //! A staged file is `Open`, then `Whole`, then `Carrying`, and gone once it has its name; or `Torn`, or `Failed`.
 
@@ -36,14 +36,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After the start of a helper, a staged file without a holder is torn only after this time: a process may be in `close`.
+/// Time after a helper's start until a staged file without a holder counts as torn: a process may still be in `close`.
 const JUDGE_AFTER: Duration = Duration::from_secs(5);
-/// Results of verifications that are remembered.
+/// Most results of verifications to remember.
 const CHECKED_MAX: usize = 4096;
 
 pub struct Helper {
     pub(super) stage: Stage,
-    /// In the IDs of this helper.
+    /// The number of this node in the helper's IDs.
     pub(super) node: u16,
     pub(super) last: Option<Id>,
     pub(super) staged: BTreeMap<Id, Staged>,
@@ -57,7 +57,7 @@ pub struct Helper {
     pub(super) checking: HashSet<Fingerprint>,
     /// Errors after `close`, for the next open of the name.
     pub(super) failures: HashMap<Key, (i32, String)>,
-    /// The same and others, for the ends of `mainstay files`.
+    /// Lines to print at the end of `mainstay files`: these errors, and others.
     pub(super) lines: Lines,
     pub(super) across: Across,
     /// The job of each member.
@@ -70,19 +70,19 @@ pub struct Staged {
     pub(super) path: PathBuf,
     pub(super) holders: Holders,
     pub(super) state: State,
-    /// A process that held it was killed.
+    /// A holder was killed.
     pub(super) is_torn: bool,
-    /// A line has said so.
+    /// A line has named the torn file.
     pub(super) is_told: bool,
-    /// The holders that the stage has a note of.
+    /// The holders in the note of the stage.
     pub(super) noted: Vec<Pid>,
-    /// All ranks of all nodes have closed it.
+    /// All ranks of all nodes have closed the file.
     pub(super) is_closed_by_all: bool,
     /// The file that was under the name when this one was closed.
     pub(super) replaces: Option<Identity>,
-    /// Found at the start, without a holder.
+    /// The helper found it at its start, without a holder.
     pub(super) judged_after: Option<Instant>,
-    /// The older generation was copied into it, and it looked so then.
+    /// The file began as a copy of the older generation, with this metadata.
     pub(super) filled: Option<Fingerprint>,
     /// Not before: a search for processes that nobody has told of. It costs a look at each process.
     pub(super) searched_after: Option<Instant>,
@@ -109,22 +109,22 @@ impl Staged {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The older generation is being copied into it.
+    /// A thread copies the older generation into it.
     Filling,
     /// That copy has failed.
     Unfilled(i32),
     Open,
     Whole,
     Carrying,
-    /// Durable, but for its name: the other files of its set are not.
+    /// Durable, but without its name: other files of its set are not.
     Ready,
     Torn,
     Failed,
-    /// This node has closed it; the helper of another node publishes it.
+    /// Closed on this node. The helper of another node publishes it.
     Elsewhere,
 }
 
-/// A file's content, as far as its metadata tells.
+/// A file's content, as far as its metadata shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u64, u64, u64, i64, i64, i64, i64);
 
@@ -190,7 +190,7 @@ impl Helper {
     pub(super) fn find_again(&mut self, id: Id, record: Record, mut holders: Holders, judge_after: Instant) {
         let path = self.bytes_path(id, &record);
         if !path.exists() || (record.share == Share::Joined && holders.is_empty()) {
-            // It has its name already, or the helper of another node gives it one.
+            // The file has its name, or the helper of another node publishes it.
             if publish::has_name(&record.named, id) {
                 tell_run(&record);
             }
@@ -221,7 +221,7 @@ impl Helper {
         if record.is_through { writing_path(&record.named.folder, id) } else { self.stage.file(id) }
     }
 
-    /// Answers a request. `None`: it must wait for the next event.
+    /// Answers a request. `None`: the request must wait for the next event.
     pub fn answer(&mut self, request: &mut Request) -> Option<Answer> {
         let answer = self.answer_now(request);
         self.note_holders();
@@ -342,11 +342,11 @@ impl Helper {
             let Staged { record, state, .. } = &self.staged[&id];
             let is_elsewhere = record.named.folder != named.folder && record.named.check_folder().is_err();
             if is_elsewhere {
-                // Its failure is none of the new folder's.
+                // Its failure does not concern the new folder.
                 self.failures.remove(&named.key);
             }
             if is_elsewhere && matches!(state, State::Filling | State::Carrying | State::Torn) {
-                // A thread is at work on it.
+                // A thread is using it.
                 self.unname(id);
             } else if is_elsewhere {
                 self.forget(id);
@@ -354,22 +354,22 @@ impl Helper {
         }
     }
 
-    /// Whether a file of a killed helper may still turn out to be torn: an open of the name waits for that.
+    /// Whether a file of a killed helper may still prove torn. Then an open of the name must wait.
     pub(super) fn is_unjudged(&self, key: &Key) -> bool {
         let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
         let open = ids.iter().map(|id| &self.staged[id]).filter(|staged| staged.state == State::Open);
-        // The end of a process that was killed is seen a moment after the kill. Until then its file seems to be written.
+        // The helper sees the end of a killed process a moment after the kill. Until then its file seems open.
         let is_dying = |staged: &Staged| staged.holders.processes().any(is_dying);
         open.into_iter().any(|staged| staged.judged_after.is_some() || is_dying(staged))
     }
 
-    /// A file that was written through may have its name already.
+    /// The answer with the place of a file. A file in the target's file system may have its name already.
     pub(super) fn at(&self, id: Id) -> Answer {
         let Staged { record, path, .. } = &self.staged[&id];
         if record.is_through && !path.exists() { Answer::Published } else { Answer::At(path.clone()) }
     }
 
-    /// Does all that has become possible: judges files that nobody holds, and carries those that are whole.
+    /// Does all work that has become possible: judges files without holders, and publishes whole files.
     pub fn go_on(&mut self) {
         self.forget_published_elsewhere();
         let open = |(id, staged): (&Id, &Staged)| (staged.state == State::Open).then_some(*id);
@@ -391,8 +391,8 @@ impl Helper {
         settled.given_up.into_iter().for_each(|id| self.give_up(id));
     }
 
-    /// When to look again without an event: at files that a silent process or an unknown one can still write, and at those
-    /// that nobody has held since the start.
+    /// The time of the next look without an event: at files of silent or unknown processes, and at files without a holder
+    /// since the start.
     pub fn next_look(&self) -> Option<Duration> {
         const LINGER: Duration = Duration::from_millis(20);
         const UNHELD: Duration = Duration::from_millis(100);
@@ -410,7 +410,7 @@ impl Helper {
         staged.replaces = staged.record.named.identity();
         if let Err(error) = self.stage.mark_whole(id, staged.replaces) {
             let path = printable_path(&staged.record.named.path());
-            self.tell(id, format!("{path}: the stage has no room for a mark ({error}); a kill now would lose it"));
+            self.tell(id, format!("{path}: the stage has no room for its mark ({error}); a kill now would lose it"));
         }
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.state = State::Whole;
@@ -428,7 +428,7 @@ impl Helper {
         set_progress(id, &staged.record, Progress::Torn);
         let (named, path, text) = (named.clone(), staged.path.clone(), torn_text(named));
         if !staged.is_told {
-            // A job that was killed before this helper started may have the name of the next one.
+            // A job that was killed before this helper started may have the same name as the next job.
             self.lines.add(id, &staged.record, text, staged.judged_after.is_none());
         }
         self.workers.begin(move || {
@@ -437,7 +437,7 @@ impl Helper {
         });
     }
 
-    /// Begins to carry the oldest whole file of a name, if none is on its way.
+    /// Starts to publish the oldest whole file of a name, unless another publication of the name is under way.
     pub(super) fn carry_next(&mut self, key: &Key) {
         let ids = self.names.get(key).cloned().unwrap_or_default();
         if ids.iter().any(|id| self.staged[id].state == State::Carrying) {
@@ -511,7 +511,7 @@ impl Helper {
         }
     }
 
-    /// A file has its name, or could not get it.
+    /// Handles the result of a publication.
     pub(super) fn carried(&mut self, id: Id, carried: io::Result<()>) {
         let Some(staged) = self.staged.get_mut(&id) else { return };
         let named = staged.record.named.clone();
@@ -522,7 +522,7 @@ impl Helper {
             }
             staged.state = State::Failed;
             let text =
-                format!("{}: it could not be saved ({error}); the file before stays", printable_path(&named.path()));
+                format!("{}: it could not be saved ({error}); the previous file stays", printable_path(&named.path()));
             self.stage.mark_failed(id, &text);
             self.failures.insert(named.key, (error.raw_os_error().unwrap_or(libc::EIO), text.clone()));
             self.tell(id, text);
@@ -537,7 +537,7 @@ impl Helper {
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
         let (in_memory, room_bytes) = (!staged.record.is_through, staged.record.options.room_bytes);
         self.forget(id);
-        // Older files of the name that failed are outdated.
+        // Older failed files of the name are outdated.
         let mut older = self.names.get(&named.key).cloned().unwrap_or_default();
         older.retain(|old| *old < id && self.staged[old].state == State::Failed);
         for old in older {
@@ -570,7 +570,7 @@ impl Helper {
         self.stage.remove(id);
     }
 
-    /// The name means this staged file no more.
+    /// Detaches the name from this staged file.
     fn unname(&mut self, id: Id) {
         let Some(key) = self.staged.get(&id).map(|staged| staged.record.named.key.clone()) else { return };
         if let Some(ids) = self.names.get_mut(&key) {
@@ -581,7 +581,7 @@ impl Helper {
         }
     }
 
-    /// Whether a file is on its way to its name.
+    /// Whether a publication of the name is under way.
     pub(super) fn is_busy(&self, key: &Key) -> bool {
         let ids = self.names.get(key).map_or(&[][..], Vec::as_slice);
         let moving = |state: &State| matches!(state, State::Whole | State::Carrying | State::Torn | State::Elsewhere);
@@ -595,7 +595,7 @@ impl Helper {
         self.stage.remove_if_empty();
     }
 
-    /// Whether anybody needs the helper.
+    /// Whether the helper has work, or may get some.
     pub fn is_needed(&self) -> bool {
         let is_moving = |staged: &Staged| !matches!(staged.state, State::Failed | State::Ready | State::Elsewhere);
         !self.processes.is_empty() || self.staged.values().any(is_moving)
@@ -604,13 +604,13 @@ impl Helper {
 
 pub(super) fn torn_text(named: &Named) -> String {
     format!(
-        "{}: its program was killed with it open; the file before stays, and the torn one is {}/.mainstay/torn",
+        "{}: its program failed or was killed with it open; the previous file stays, the torn one is in {}/.mainstay/torn",
         printable_path(&named.path()),
         printable_path(&named.folder)
     )
 }
 
-/// Tells `mainstay run` that its job has a new generation.
+/// Reports a new generation to `mainstay run`.
 fn tell_run(record: &Record) {
     if let Some(report) = &record.options.report {
         let named = &record.named;
@@ -619,7 +619,7 @@ fn tell_run(record: &Record) {
     }
 }
 
-/// Whether the file has its name. `false`: a newer one was put there.
+/// Gives a file its name. `false`: a newer file has the name.
 fn carry(parcel: &Parcel) -> io::Result<bool> {
     parcel.named.check_folder()?;
     if publish::is_named(parcel) {
@@ -635,7 +635,7 @@ fn carry(parcel: &Parcel) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A number that tells the IDs of nodes apart.
+/// A number for the IDs of this node. Few nodes share one.
 fn random_node() -> u16 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()) as u16

@@ -1,8 +1,8 @@
-//! A file that was locked to update, and that no process has changed, makes no generation.
+//! A file that was locked for an update, but not changed, makes no generation.
 //!
 //! HDF5 locks each file that it opens to update, and a lock takes a copy of the older generation. The copy has the time of
-//! that generation, and a write changes it. A write through a mapping changes no time in memory, so a file that was mapped
-//! always counts as changed; so does one that a process left open.
+//! that generation, and a write changes the time. A write through a mapping does not, so a file that was mapped always
+//! counts as changed. So does a file that a process left open.
 
 use super::state::{Fingerprint, Staged};
 use crate::{copy, sets};
@@ -13,10 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// More than the steps of the kernel's clock. A write into the copy has another time than an older generation of this age.
+/// Longer than a step of the kernel's clock: a write into the copy gets another time than a generation of this age.
 const OLD: Duration = Duration::from_secs(1);
 
-/// Copies the older generation into a staged file. `None`: nobody can tell later if that is changed.
+/// Copies the older generation into a staged file. `None`: a later change would not show.
 pub fn fill(base: &File, path: &Path, locks: bool) -> io::Result<Option<Fingerprint>> {
     let file = OpenOptions::new().write(true).open(path)?;
     copy::fill(base, &file)?;
@@ -29,7 +29,7 @@ pub fn fill(base: &File, path: &Path, locks: bool) -> io::Result<Option<Fingerpr
 }
 
 impl Staged {
-    /// Whether the file is the older generation still. A set needs each of its members, changed or not.
+    /// Whether the file still equals the older generation. In a set each member counts as changed.
     pub(super) fn is_unchanged(&self) -> bool {
         !self.record.is_through && sets::set_of(&self.record).is_none() && self.looks_as_filled()
     }

@@ -5,11 +5,11 @@ use crate::{file::Key, kept::Judged, sets::Set, stage::Id, wake::Wake};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{io, thread};
 
-/// Files that are on their way at once. Each is copied by several threads.
+/// Most publications at a time. Several threads copy each file.
 const THREADS: usize = 3;
 
 pub enum Done {
-    /// `false`: a newer file has the name.
+    /// `false`: a newer file has the name already.
     Carried(Id, io::Result<bool>),
     Brought(Id, io::Result<()>),
     Named(Set, Vec<(Id, io::Result<()>)>),
@@ -43,7 +43,7 @@ impl Workers {
     }
 
     pub fn begin(&mut self, work: impl FnOnce() -> Done + Send + 'static) {
-        // The threads live as long as this.
+        // Sending cannot fail: the threads live as long as this value.
         let _ = self.work.send(Box::new(work));
     }
 

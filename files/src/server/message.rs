@@ -16,7 +16,7 @@ pub fn fields(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     Some(bytes.split(|byte| *byte == 0).collect())
 }
 
-/// `None`: the message is none of the protocol's.
+/// `None`: the message does not belong to the protocol.
 pub fn parse(bytes: &[u8]) -> Option<Verb> {
     let fields = fields(bytes)?;
     let (verb, rest) = fields.split_first()?;
@@ -100,14 +100,14 @@ pub fn encode(answer: &Answer) -> Vec<u8> {
         Answer::Published => vec![word("published")],
         Answer::Plain(text) => vec![word("plain"), word(text)],
         Answer::Ok => vec![word("ok")],
-        Answer::Finished(told, remarks) => {
-            // The first lines, if all are more than a message holds.
+        Answer::Finished(failures, remarks) => {
+            // Only the first lines fit if there are too many.
             let mut room = MESSAGE_MAX - 64;
-            let fit = told.iter().chain(remarks).take_while(|line| {
+            let fit = failures.iter().chain(remarks).take_while(|line| {
                 room = room.saturating_sub(line.len() + 1);
                 room > 0
             });
-            let heads = [word("ok"), word(&told.len().to_string())];
+            let heads = [word("ok"), word(&failures.len().to_string())];
             heads.into_iter().chain(fit.map(|line| word(line))).collect()
         }
         Answer::Error(number, text) => vec![word("error"), word(&number.to_string()), word(text)],

@@ -102,11 +102,12 @@ extern MPI_Comm FTI_COMM_WORLD;
 extern fti_id_t FTI_CHAR, FTI_SHRT, FTI_INTG, FTI_LONG, FTI_UCHR, FTI_USHT, FTI_UINT, FTI_ULNG, FTI_SFLT, FTI_DBLE,
     FTI_LDBE;
 
-/* Begins. FTI_NREC: there are checkpoints, and none can be read. */
+/* Initializes the library. FTI_NREC: there are checkpoints, but none can be read. */
 int FTI_Init(const char *configFile, MPI_Comm globalComm);
 /* 0: there is nothing to recover from; 1: there is; 3: there is a checkpoint of level FTI_L4_H5_SINGLE. */
 int FTI_Status(void);
-/* Ends. Unless keep_last_ckpt or keep_l4_ckpt is set, the checkpoints are removed: the job has done its work. */
+/* Closes the library. Removes the checkpoints, as the job has done its work, unless keep_last_ckpt or keep_l4_ckpt is
+ * set. */
 int FTI_Finalize(void);
 
 int FTI_InitType(fti_id_t *type, int size);
@@ -159,7 +160,7 @@ int FTI_InitICP(int id, int level, bool activate);
 int FTI_AddVarICP(int varID);
 int FTI_FinalizeICP(void);
 
-/* Mainstay has no counterpart: these return a failure, and say what to use. */
+/* Functions without a counterpart: they fail, and print an alternative. */
 int FTI_SendFile(const char *lpath, const char *rpath);
 int FTI_GetStageDir(char *stageDir, int maxLen);
 int FTI_GetStageStatus(int ID);

@@ -32,7 +32,7 @@ extern "C" {
 #define SCR_FLAG_OUTPUT (1 << 1)     /* its files get their own names in the prefix directory */
 
 int SCR_Init(void);
-/* Waits for the last checkpoint, and ends. */
+/* Waits for the last checkpoint, and closes the library. */
 int SCR_Finalize(void);
 
 /* Sets a parameter, "SCR_FLUSH=5"; removes it, "SCR_FLUSH="; or returns its value in memory of malloc, "SCR_FLUSH".
@@ -47,7 +47,7 @@ int SCR_Route_file(const char *name, char *file);
 /* Whether there is a checkpoint to restart from, and its name. The ranks have verified it. */
 int SCR_Have_restart(int *flag, char *name);
 int SCR_Start_restart(char *name);
-/* If `valid` is 0 on any rank, all get a failure, and SCR_Have_restart offers the checkpoint before. */
+/* If `valid` is 0 on any rank, all get a failure, and SCR_Have_restart offers the previous checkpoint. */
 int SCR_Complete_restart(int valid);
 
 /* Whether to checkpoint now: by SCR_CHECKPOINT_INTERVAL, _SECONDS or _OVERHEAD, or, if none is set, by a rule of
@@ -60,9 +60,9 @@ int SCR_Start_output(const char *name, int flags);
 /* Saves the dataset on all ranks, or on none if `valid` is 0 on any. Returns after a copy into memory. */
 int SCR_Complete_output(int valid);
 
-/* Goes back to the checkpoint `name`: the next checkpoint follows it. */
+/* Chooses the checkpoint `name` for the restart. */
 int SCR_Current(const char *name);
-/* No restart takes the checkpoint `name` any more. Mainstay reuses its room. */
+/* Hides the checkpoint `name` from restarts. Mainstay reuses its room. */
 int SCR_Drop(const char *name);
 int SCR_Delete(const char *name);
 

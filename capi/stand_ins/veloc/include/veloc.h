@@ -21,17 +21,17 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* Begins, for the ranks of `comm` together; collective. `cfg_file` may be "": the variables VELOC_SCRATCH,
- * VELOC_PERSISTENT, VELOC_MODE, … have the settings then. */
+/* Initializes the library for the ranks of `comm`. Collective. If `cfg_file` is "", the settings come from the
+ * variables VELOC_SCRATCH, VELOC_PERSISTENT, VELOC_MODE, … */
 int VELOC_Init(MPI_Comm comm, const char *cfg_file);
-/* Begins, for this process alone, which `id` tells apart from others. */
+/* Initializes the library for this process alone. `id` is its number among such processes. */
 int VELOC_Init_single(unsigned int id, const char *cfg_file);
-/* Waits for the last checkpoint, and ends. With `drain` 0 the result does not say whether that checkpoint succeeded.
- * Collective. */
+/* Waits for the last checkpoint, and closes the library. With `drain` 0 the result does not show a failure of that
+ * checkpoint. Collective. */
 int VELOC_Finalize(int drain);
 
-/* Names `count` elements of `base_size` bytes at `ptr`. A later call for the same `id` replaces the region. Regions of
- * a checkpoint name are saved in place of the others by checkpoints of that name. */
+/* Names `count` elements of `base_size` bytes at `ptr`. A later call for the same `id` replaces the region. If a
+ * checkpoint name has regions of its own, its checkpoints save only these. */
 int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
 int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_size, const char *name);
 int VELOC_Mem_unprotect(int id);
@@ -46,7 +46,7 @@ int VELOC_Route_file(const char *original, char *routed);
 /* Removes the data of `name` in `scratch` when the job ends. */
 int VELOC_Cleanup(const char *name);
 
-/* Begins a checkpoint. `name` has letters, digits, _ and . only. Collective, as VELOC_Checkpoint_end. */
+/* Starts a checkpoint. `name` has letters, digits, _ and . only. Collective, as VELOC_Checkpoint_end. */
 int VELOC_Checkpoint_begin(const char *name, int version);
 /* Chooses the regions that the checkpoint saves. VELOC_Checkpoint_end copies them. */
 int VELOC_Checkpoint_selective(int mode, int *ids, int id_count);

@@ -1,19 +1,20 @@
 //! The processes that can write a staged file.
 //!
-//! A holder says that it closes each of its descriptors. A *silent* holder has none that it will tell of: a supervisor
-//! answers for its program (`silent.rs`), or it has a mapping alone. The kernel shows when it lets go of the file.
+//! A holder reports the close of each of its descriptors. A *silent* holder reports none: a supervisor answers for its
+//! program (`silent.rs`), or it only has a mapping. The kernel shows when it has released the file.
 //!
-//! An end without a word is a kill, and tears the file. So does an exit with another status than 0 of a process that
-//! opened the file by itself. The exit of one that has inherited it is in order: its program may not know of the file.
+//! A process that ends without a report was killed, and its file is torn. The same holds if a process that opened the file
+//! by itself exits with another status than 0. A process that has inherited the file may exit with any status: its program
+//! may not know of the file.
 
 use std::collections::BTreeMap;
 
 pub type Pid = i32;
 
-/// How a process came to the file.
+/// The way in which a process got the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It opened the name by itself.
+    /// It has opened the name by itself.
     Opened,
     /// It is a fork of a holder, and runs the same program.
     Forked,
@@ -26,7 +27,7 @@ struct Holder {
     /// 0: it is silent.
     descriptors: u32,
     origin: Origin,
-    /// The process that opened the file ends this one, and has the last word.
+    /// The process that opened the file ends this one, and decides about the file.
     is_excused: bool,
 }
 
@@ -50,7 +51,7 @@ impl Holders {
         self.0.get(&process).is_some_and(|holder| holder.descriptors == 0)
     }
 
-    /// Whether a holder will say that it closes the file.
+    /// Whether a holder will report its close.
     pub fn is_any_to_speak(&self) -> bool {
         self.0.values().any(|holder| holder.descriptors > 0)
     }
@@ -63,23 +64,23 @@ impl Holders {
         self.0.entry(process).or_insert(Holder { descriptors: 0, origin, is_excused: false })
     }
 
-    /// A process that the helper before knew, perhaps as the one that opened the file.
+    /// Adds a process that the previous helper knew, perhaps as the one that opened the file.
     pub fn find(&mut self, process: Pid, descriptors: u32) {
         self.enter(process, Origin::Opened).descriptors += descriptors;
     }
 
-    /// The process has opened the name.
+    /// Adds a process that has opened the name.
     pub fn open(&mut self, process: Pid) {
         self.hold_silently(process, Origin::Opened);
         self.hold(process);
     }
 
-    /// The process has one more descriptor, by a copy or by a fork.
+    /// Counts one more descriptor of the process, by a copy or by a fork.
     pub fn hold(&mut self, process: Pid) {
         self.enter(process, Origin::Forked).descriptors += 1;
     }
 
-    /// The process can write the file, and will not say that it closes it.
+    /// Adds a process that can write the file, and will not report its close.
     pub fn hold_silently(&mut self, process: Pid, origin: Origin) {
         let holder = self.enter(process, origin);
         if origin == Origin::Opened {
@@ -87,12 +88,12 @@ impl Holders {
         }
     }
 
-    /// No holder will say that it closes the file: a supervisor answers for all.
+    /// Makes all holders silent: a supervisor answers for them.
     pub fn silence(&mut self) {
         self.0.values_mut().for_each(|holder| holder.descriptors = 0);
     }
 
-    /// The process runs another program, which has this many descriptors. Its mappings are gone. `true`: it was a holder.
+    /// Sets the descriptors of a process after `exec`. Its mappings are gone. `true`: it was a holder.
     pub fn start(&mut self, process: Pid, descriptors: u32) -> bool {
         let before = self.0.remove(&process);
         if descriptors > 0 {
@@ -103,7 +104,7 @@ impl Holders {
         before.is_some()
     }
 
-    /// Takes back one descriptor. `true`: it was the last one of the process. With mappings it goes on as a silent holder.
+    /// Counts one descriptor less. `true`: it was the last one of the process. A process with mappings becomes silent.
     pub fn close(&mut self, process: Pid, has_mappings: bool) -> bool {
         let Some(holder) = self.0.get_mut(&process) else { return true };
         holder.descriptors = holder.descriptors.saturating_sub(1);
@@ -118,8 +119,8 @@ impl Holders {
         self.0.remove(&process).is_some()
     }
 
-    /// `killer` is about to end `process`. A fork of the program that opened the file is a part of that program, which
-    /// has the file open still, and decides about it.
+    /// Records that `killer` is about to end `process`. A fork of the program that opened the file is a part of that program.
+    /// The program still has the file open, and decides about it.
     pub fn excuse(&mut self, killer: Pid, process: Pid) {
         let decides = self.0.get(&killer).is_some_and(|one| one.origin == Origin::Opened && one.descriptors > 0);
         if let Some(holder) = self.0.get_mut(&process).filter(|one| decides && one.origin == Origin::Forked) {
@@ -127,7 +128,7 @@ impl Holders {
         }
     }
 
-    /// Whether the end of the process is in order. `left`: the status of an exit that it announced.
+    /// Whether the end of the process is in order. `left`: the exit status that it announced.
     pub fn may_end(&self, process: Pid, left: Option<i32>) -> bool {
         self.0.get(&process).is_none_or(|holder| match left {
             Some(status) => status == 0 || holder.origin != Origin::Opened,
@@ -152,13 +153,13 @@ mod tests {
             assert!(holders.may_end(process, Some(0)) && !holders.may_end(process, None));
             assert_eq!(holders.may_end(process, Some(1)), !is_opener);
         }
-        // A fork of the opener's program may be ended by it; another program may not.
+        // The opener may end a fork of its program, but no other program.
         [2, 3].into_iter().for_each(|process| holders.excuse(1, process));
         assert!(holders.may_end(2, None) && !holders.may_end(3, None));
         holders.hold(4);
         holders.excuse(2, 4);
         assert!(!holders.may_end(4, None));
-        // Once the opener has closed the file, its word is spoken.
+        // The opener has closed the file already, so it decides no more.
         assert!(holders.close(1, true));
         holders.excuse(1, 4);
         assert!(!holders.may_end(4, None));

@@ -1,4 +1,4 @@
-//! The kernel's view of processes: the staged files that they can write, by descriptors and by mappings, and their ends.
+//! The kernel's view of processes: the staged files that they can write by descriptors and mappings, and their ends.
 
 use super::holders::{Holders, Pid};
 use crate::stage::{CATCH_VARIABLE, Id};
@@ -10,13 +10,13 @@ use std::{
     path::Path,
 };
 
-/// In the name of the preload library.
+/// A part of the preload library's name.
 const LIBRARY: &[u8] = b"/libmainstay_files.so";
 const STAGE: &[u8] = b"MAINSTAY_FILES_STAGE=";
-/// PF_EXITING of the kernel: the thread is on its way out.
+/// PF_EXITING of the kernel: the thread is exiting.
 const IS_EXITING: u64 = 4;
 
-/// The processes of this user that can write staged files. Only a new helper asks.
+/// The processes of this user that can write staged files. A new helper looks for them.
 pub fn found(stage: &Path) -> HashMap<Id, Holders> {
     let mut found: HashMap<Id, Holders> = HashMap::new();
     for process in processes() {
@@ -78,7 +78,7 @@ fn mapped_to_write(stage: &Path, process: Pid, line: &[u8]) -> Option<Id> {
     let id = staged_id(stage, Path::new(OsStr::from_bytes(path)))?;
     let mut words = std::str::from_utf8(head).ok()?.split(' ');
     let (range, rights) = (words.next()?, words.next()?);
-    // The program may allow writes later. The link has the rights of the descriptor that was mapped.
+    // The program may allow writes later. The rights of the link are those of the mapped descriptor.
     let link = || fs::symlink_metadata(format!("/proc/{process}/map_files/{range}"));
     let may_write = || rights.get(1..2) == Some("w") || link().is_ok_and(|link| link.permissions().mode() & 0o200 != 0);
     (rights.ends_with('s') && may_write()).then_some(id)
@@ -90,8 +90,8 @@ fn staged_id(stage: &Path, path: &Path) -> Option<Id> {
     is_staged.then(|| Id::from_text(path.file_name()?.to_str()?)).flatten()
 }
 
-/// Whether a process with this stage has the preload library, or a supervisor that speaks for it. One that this user may
-/// not look at has another helper.
+/// Whether a process with this stage has the preload library or a supervisor. A process of another user has another
+/// helper.
 pub fn is_any_caught(stage: &Path) -> bool {
     let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|one| one == part);
     let supervised = [CATCH_VARIABLE.as_bytes(), b"=", stage.as_os_str().as_bytes()].concat();
@@ -104,13 +104,13 @@ pub fn is_any_caught(stage: &Path) -> bool {
     })
 }
 
-/// Whether a thread of the process is not on its way out.
+/// Whether a thread of the process is not exiting.
 pub fn is_running(process: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).any(|stat| !is_exiting(&stat))
 }
 
-/// Whether the process was killed, or exits: it will not close its files by itself any more.
+/// Whether the process was killed or is exiting: its program closes no more files.
 pub fn is_dying(process: Pid) -> bool {
     const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -120,7 +120,7 @@ pub fn is_dying(process: Pid) -> bool {
     is_killed || !is_running(process)
 }
 
-/// The fields come after the name of the program, which may have any character.
+/// The fields after the program's name, which may have any character.
 fn is_exiting(stat: &str) -> bool {
     let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6));
     flags.and_then(|flags| flags.parse::<u64>().ok()).is_none_or(|flags| flags & IS_EXITING != 0)

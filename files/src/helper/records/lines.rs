@@ -1,7 +1,7 @@
-//! Lines for the ends of `mainstay files`: files that were not saved, or are not whole.
+//! Lines to print at the end of `mainstay files`: on files that are torn or were not saved.
 //!
-//! A line belongs to the job of its file. It goes to a member of that job, and makes that one fail unless the program has
-//! replaced the file since. The lines of a job that was killed go to the next member that ends, and fail nobody.
+//! A line belongs to the job of its file, and goes to a member of that job. The member fails, unless the program has
+//! replaced the file since. The lines of a killed job go to the next member that ends, and that one does not fail.
 
 use crate::{
     file::Key,
@@ -15,7 +15,7 @@ struct Line {
     /// `None`: a remark on the published file.
     id: Option<Id>,
     text: String,
-    /// The job is not as it should be.
+    /// The job fails by it.
     fails: bool,
 }
 
@@ -23,18 +23,18 @@ struct Line {
 pub struct Lines(Vec<Line>);
 
 impl Lines {
-    /// A line on the staged file `id`.
+    /// Adds a line on the staged file `id`.
     pub fn add(&mut self, id: Id, record: &Record, text: String, fails: bool) {
         let (job, key) = (record.options.job.clone(), record.named.key.clone());
         self.0.push(Line { job, key, id: Some(id), text, fails });
     }
 
-    /// A remark on the published file, which a program of `job` opens.
+    /// Adds a remark on the published file, for the job of a program that opens it.
     pub fn remark(&mut self, key: &Key, job: &str, text: String) {
         self.0.push(Line { job: job.to_owned(), key: key.clone(), id: None, text, fails: false });
     }
 
-    /// The name has got a whole file, `id`.
+    /// The whole file `id` has got its name.
     pub fn replaced(&mut self, key: &Key, id: Id) {
         self.settle(key, |line| line.id <= Some(id), "a whole file has replaced it since");
     }
@@ -51,28 +51,28 @@ impl Lines {
         }
     }
 
-    /// A file that is being written has another name now. It replaces the torn file of the old one, too.
+    /// An open file has another name now. It replaces the torn file of the old name, too.
     pub fn renamed(&mut self, from: &Key, to: &Key) {
         self.0.iter_mut().filter(|line| line.key == *from).for_each(|line| line.key = to.clone());
     }
 
-    /// The job was killed. Another one with its name has begun.
+    /// The job was killed, and another one with the same name has started.
     pub fn orphan(&mut self, job: &str) {
         self.0.iter_mut().filter(|line| line.job == job).for_each(|line| line.job.clear());
     }
 
-    /// Takes the lines of `job` if `has_own`, and those of jobs that have ended. The first list makes the member fail.
+    /// Takes out the lines of `job` if `has_own`, and the lines of ended jobs. The member fails by the first list.
     pub fn take(&mut self, job: &str, has_own: bool, is_living: impl Fn(&str) -> bool) -> (Vec<String>, Vec<String>) {
-        let (mut told, mut remarks) = (Vec::new(), Vec::new());
+        let (mut failures, mut remarks) = (Vec::new(), Vec::new());
         for line in std::mem::take(&mut self.0) {
             let is_own = line.job == job && !job.is_empty();
             match if is_own { has_own } else { !is_living(&line.job) } {
-                true if is_own && line.fails => told.push(line.text),
+                true if is_own && line.fails => failures.push(line.text),
                 true => remarks.push(line.text),
                 false => self.0.push(line),
             }
         }
-        (told, remarks)
+        (failures, remarks)
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_to_its_job_and_that_of_a_killed_job_to_the_next_end() {
+    fn a_line_of_a_killed_job_goes_to_the_next_member_that_ends() {
         let mut all = Lines::default();
         all.add(Id::after(None, 1), &record("x", "a"), "torn".to_owned(), true);
         assert_eq!(all.take("b", true, |_| true), (vec![], vec![]));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_fails_nobody() {
+    fn a_replaced_file_fails_no_job() {
         let (first, x) = (Id::after(None, 1), record("x", "a"));
         let (second, third) = (Id::after(Some(first), 1), Id::after(Some(first), 2));
         let key = x.named.key.clone();

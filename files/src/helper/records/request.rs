@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Instant};
 pub struct Request {
     pub process: Pid,
     pub verb: Verb,
-    /// The staged file that an earlier try of this request has made, or waits for.
+    /// The staged file that an earlier try of this request made, or for which it waits.
     pub granted: Option<Id>,
     pub(in crate::helper) since: Instant,
 }
@@ -32,7 +32,7 @@ pub enum Verb {
         options: Options,
         locks: bool,
     },
-    /// All ranks have closed a file that several nodes write, or it is given up.
+    /// The end of a file that several nodes write: all ranks have closed it, or it is given up.
     Shared {
         id: Id,
         end: End,
@@ -65,7 +65,7 @@ pub enum Verb {
     Unlink {
         named: Named,
     },
-    /// `beside`: Mainstay's own folder in the folder that is listed, or removed.
+    /// `beside`: Mainstay's own folder in the listed or removed folder.
     List {
         beside: Named,
     },
@@ -90,11 +90,11 @@ pub enum Verb {
     Unmapped {
         id: Id,
     },
-    /// A rank in a slot that has the file open goes on elsewhere, and writes it there anew.
+    /// A rank in a slot has the file open, and moves to another process, where it writes the file again.
     GivenUp {
         id: Id,
     },
-    /// The process starts a program that no library can be loaded into.
+    /// The process starts a program that cannot load the library.
     Uncaught {
         program: Vec<u8>,
     },
@@ -105,12 +105,12 @@ pub enum Verb {
     Ends {
         other: Pid,
     },
-    /// A supervisor speaks for a process: `silent.rs`.
+    /// A supervisor reports for a process: `silent.rs`.
     Given {
         id: Id,
         holder: Pid,
     },
-    /// The same of a child that has inherited the file.
+    /// A supervisor reports a child that has inherited the file.
     Inherits {
         id: Id,
         holder: Pid,
@@ -125,15 +125,15 @@ pub enum Verb {
         holder: Pid,
         status: i32,
     },
-    /// `mainstay files` has begun.
+    /// `mainstay files` has started.
     Member {
         job: String,
     },
-    /// The files that programs of this `mainstay files` have open.
+    /// Asks for the files that programs of this `mainstay files` have open.
     OpenOf {
         member: String,
     },
-    /// Its program has ended.
+    /// The program of `mainstay files` has ended.
     Finish {
         job: String,
         has_failed: bool,
@@ -147,11 +147,11 @@ pub struct How {
     pub creates: bool,
     pub is_exclusive: bool,
     pub writes_at_once: bool,
-    /// The program locks the file. It may leave it as it is.
+    /// The program locks the file, and may leave it unchanged.
     pub locks: bool,
-    /// The call is MPI_File_open of several ranks.
+    /// The open is part of MPI_File_open of several ranks.
     pub is_shared: bool,
-    /// The first of these ranks makes the file for all.
+    /// The first rank makes the file for all.
     pub leads: bool,
 }
 
@@ -178,7 +178,7 @@ pub enum Answer {
     Published,
     Plain(String),
     Ok,
-    /// Files that are not saved, and remarks.
+    /// Lines on files that are torn or not saved, and remarks.
     Finished(Vec<String>, Vec<String>),
     Error(i32, String),
 }

@@ -1,4 +1,4 @@
-//! The memory that staged files may take, and memory that is set aside for the next ones.
+//! The memory for staged files, and memory set aside for the next files.
 
 use crate::{
     file::{Key, Kind},
@@ -13,18 +13,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders that are remembered, and kinds of files.
+/// Most folders, and kinds of files, to remember.
 const FOLDERS_MAX: usize = 4096;
 
 pub struct Room {
     /// A quarter of the memory that was free at the start.
     bytes: u64,
     prepared: HashMap<Key, (Id, u64)>,
-    /// In which a job has named a file.
+    /// Folders in which a job has named a file.
     folders: HashSet<(PathBuf, String)>,
     /// The size of the last file of each kind.
     sizes: HashMap<Kind, u64>,
-    /// Bytes that the files which are being written will take.
+    /// Bytes expected for open files.
     expected: BTreeMap<Id, u64>,
 }
 
@@ -39,12 +39,12 @@ impl Room {
         }
     }
 
-    /// The bytes that the next file of a name will take: those of the published one, or of the last file of its kind.
+    /// Bytes expected for the next file of a name: those of the published file, or of the last file of its kind.
     pub fn expects(&self, key: &Key, published: u64) -> u64 {
         published.max(self.sizes.get(&key.kind()).copied().unwrap_or(0))
     }
 
-    /// A file of so many bytes was closed, or has its name.
+    /// Learns the size of a file that was closed, or has got its name.
     pub fn learns(&mut self, key: &Key, bytes: u64) {
         if self.sizes.len() >= FOLDERS_MAX {
             self.sizes.clear();
@@ -52,7 +52,7 @@ impl Room {
         self.sizes.insert(key.kind(), bytes);
     }
 
-    /// Sets room aside for a file that is opened.
+    /// Counts the expected bytes of a newly opened file.
     pub fn holds(&mut self, id: Id, bytes: u64) {
         self.expected.insert(id, bytes);
     }
@@ -65,7 +65,7 @@ impl Room {
         self.expected.retain(|id, _| !is_gone(id));
     }
 
-    /// Frees memory that was set aside for other names than `key`.
+    /// Frees memory set aside for other names than `key`.
     pub fn free_prepared(&mut self, stage: &Stage, key: &Key) {
         self.prepared.retain(|name, (id, _)| name == key || fs::remove_file(stage.prepared(*id)).is_err());
     }
@@ -76,7 +76,7 @@ impl Room {
     pub fn has(&self, stage: &Stage, given: Option<u64>, used: u64, expected: u64) -> bool {
         let set_aside: u64 = self.prepared.values().map(|(_, bytes)| bytes).sum();
         let limit = given.unwrap_or(self.bytes);
-        // A tenth stays free: a write that finds no memory fails in the program.
+        // A tenth stays free: without memory a write fails in the program.
         let free = statvfs(stage.path()).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize)) / 10 * 9;
         used + set_aside + expected <= limit && expected <= free
     }

@@ -1,17 +1,17 @@
-//! Programs that no library can be loaded into, and that a script has started. A line names each once.
+//! Programs that a script has started, and that cannot load the library. A line names each once.
 
 use super::request::Answer;
 use std::collections::HashSet;
 
-/// Programs that are remembered.
+/// Most programs to remember.
 const PROGRAMS_MAX: usize = 4096;
 
-/// The programs that were named since the first of the running `mainstay files` has begun.
+/// The programs that a line has named since the start of the oldest running `mainstay files`.
 #[derive(Debug, Default)]
 pub struct Uncaught(HashSet<Vec<u8>>);
 
 impl Uncaught {
-    /// `Ok`: the library names the program. `Plain`: a line has named it before.
+    /// `Ok`: the library prints a line on the program. `Plain`: a line has named it before.
     pub fn answer(&mut self, program: &[u8]) -> Answer {
         if self.0.len() >= PROGRAMS_MAX {
             self.0.clear();
