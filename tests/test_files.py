@@ -447,6 +447,22 @@ def test_calls_on_a_name_come_in_order_with_its_publication(node):
     assert (node.text(), node.text("restart.2")) == (None, None)
 
 
+def test_attributes_of_a_file_that_has_no_name_yet(node):
+    """Python's shutil.copy2 and shutil.move failed at times, with ENOENT: they list the attributes of a new file by name."""
+    with node.faulty_helper("rename:hold:0") as held:
+        done = node.files(
+            "put('restart', 'new'); print(os.listxattr('restart'))\n"
+            "import ctypes\n"
+            f"os.unlink({str(held.notes / 'hold')!r}); os.setxattr('restart', 'user.step', b'7'); os.lchown('restart', -1, -1)\n"
+            "print(os.getxattr('restart', 'user.step'), ctypes.CDLL(None).lutimes(b'restart', None))\n"
+            "put('restart', 'newer'); os.lchown('restart', -1, -1); put('restart', 'newest')\n"
+            "print(ctypes.CDLL(None).lutimes(b'restart', None), os.listxattr('restart'))",
+            *("--keep", 3),
+        )
+    assert done.stdout == "[]\nb'7' 0\n0 []\n"
+    assert os.getxattr(node.folder / ".mainstay/kept/restart.g1", "user.step") == b"7"
+
+
 def test_a_program_that_renames_its_new_file_over_the_old_one_is_protected(node):
     node.files("put('restart', 'old')")
     node.files("put('restart.tmp', 'new'); os.rename('restart.tmp', 'restart')")

@@ -1,4 +1,4 @@
-/* Calls about a file by name: stat, access, realpath, chmod, utimes, truncate. Licence: MIT OR Apache-2.0.
+/* Calls about a file by name: stat, access, realpath, chmod, utimes, xattr, truncate. Licence: MIT OR Apache-2.0.
  *
  * The helper says where the file is now, and the real call goes there. So stat of the name and fstat of a descriptor
  * agree, as cp and HDF5 check. The helper may move the file after its answer: then the call asks again. */
@@ -157,6 +157,10 @@ EXPORT int chown(const char *path, uid_t user, gid_t group) {
   return SETTLE(AT_FDCWD, path, true, NEXT(chown)(path, user, group));
 }
 
+EXPORT int lchown(const char *path, uid_t user, gid_t group) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lchown)(path, user, group));
+}
+
 EXPORT int fchownat(int dirfd, const char *path, uid_t user, gid_t group, int flags) {
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(fchownat)(dirfd, path, user, group, flags));
 }
@@ -169,12 +173,49 @@ EXPORT int utimes(const char *path, const struct timeval times[2]) {
   return SETTLE(AT_FDCWD, path, true, NEXT(utimes)(path, times));
 }
 
+EXPORT int lutimes(const char *path, const struct timeval times[2]) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lutimes)(path, times));
+}
+
 EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2]) {
   return SETTLE(dirfd, path, true, NEXT(futimesat)(dirfd, path, times));
 }
 
 EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags) {
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(utimensat)(dirfd, path, times, flags));
+}
+
+/* Extended attributes are read where the bytes are, and set where they stay. */
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size) {
+  return LOOK(AT_FDCWD, path, true, (int)NEXT(getxattr)(path, name, value, size));
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size) {
+  return LOOK(AT_FDCWD, path, false, (int)NEXT(lgetxattr)(path, name, value, size));
+}
+
+EXPORT ssize_t listxattr(const char *path, char *names, size_t size) {
+  return LOOK(AT_FDCWD, path, true, (int)NEXT(listxattr)(path, names, size));
+}
+
+EXPORT ssize_t llistxattr(const char *path, char *names, size_t size) {
+  return LOOK(AT_FDCWD, path, false, (int)NEXT(llistxattr)(path, names, size));
+}
+
+EXPORT int setxattr(const char *path, const char *name, const void *value, size_t size, int flags) {
+  return SETTLE(AT_FDCWD, path, true, NEXT(setxattr)(path, name, value, size, flags));
+}
+
+EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lsetxattr)(path, name, value, size, flags));
+}
+
+EXPORT int removexattr(const char *path, const char *name) {
+  return SETTLE(AT_FDCWD, path, true, NEXT(removexattr)(path, name));
+}
+
+EXPORT int lremovexattr(const char *path, const char *name) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lremovexattr)(path, name));
 }
 
 /* A new generation, as any other change. */
