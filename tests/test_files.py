@@ -396,6 +396,22 @@ def test_all_programs_of_the_node_see_a_new_file_at_once(node):
     assert done.stdout == "half 4 True True\nhalf old\n"
 
 
+def test_a_new_file_is_the_same_file_before_and_after_it_has_its_name(node):
+    """cp said that another file had replaced the new one, and Python's shutil.rmtree that it was a symbolic link."""
+    node.files("put('restart', 'old')")
+    with node.faulty_helper("rename:hold:0") as held:
+        done = node.files(
+            "import subprocess\n"
+            "put('restart', 'new'); file = os.open('restart', os.O_RDONLY); before = os.stat('restart'), os.fstat(file)\n"
+            f"subprocess.run(['stat', '-c', '%i', 'restart']); os.unlink({str(held.notes / 'hold')!r})\n"
+            "os.chmod('restart', 0o600); after = os.fstat(file), os.fstat(os.dup(file)), os.stat('restart')\n"
+            "print(*[one.st_ino for one in before + after]); print(past('restart'), os.read(file, 3))"
+        )
+    first, rest, read = done.stdout.splitlines()
+    inode = os.stat(node.folder / "restart").st_ino
+    assert {int(word) for word in [first, *rest.split()]} == {inode} and read == "new b'new'"
+
+
 def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
     """HDF5 opens a file so before it writes it anew."""
     node.files("put('restart', 'old')")
@@ -451,8 +467,7 @@ def test_attributes_of_a_file_that_has_no_name_yet(node):
     """Python's shutil.copy2 and shutil.move failed at times, with ENOENT: they list the attributes of a new file by name."""
     with node.faulty_helper("rename:hold:0") as held:
         done = node.files(
-            "put('restart', 'new'); print(os.listxattr('restart'))\n"
-            "import ctypes\n"
+            "import ctypes; put('restart', 'new'); print(os.listxattr('restart'))\n"
             f"os.unlink({str(held.notes / 'hold')!r}); os.setxattr('restart', 'user.step', b'7'); os.lchown('restart', -1, -1)\n"
             "print(os.getxattr('restart', 'user.step'), ctypes.CDLL(None).lutimes(b'restart', None))\n"
             "put('restart', 'newer'); os.lchown('restart', -1, -1); put('restart', 'newest')\n"

@@ -26,6 +26,7 @@ static SLOW const char *find_place(struct place *place, const char *verb, int di
   if (answer.verb == ERROR) return errno = answer.error, NULL;
   if (answer.verb != AT || strlen(answer.path) >= PATH_MAX) return place->asked;
   place->staged = true;
+  identity_learn(&answer);
   return strcpy(place->where, answer.path);
 }
 
@@ -49,57 +50,72 @@ static bool is_moved(struct place *place, int result) {
     result_;                                                                                                           \
   })
 #define LOOK(dirfd, path, follow, call) PLACED("look", dirfd, path, follow, call)
+/* A stat, in STATUS. */
+#define STAT(dirfd, path, follow, call)                                                                                \
+  ({                                                                                                                   \
+    int looked_ = LOOK(dirfd, path, follow, call);                                                                     \
+    if (!looked_) identity_show(&status->st_dev, &status->st_ino);                                                     \
+    looked_;                                                                                                           \
+  })
 #define SETTLE(dirfd, path, follow, call) PLACED("settle", dirfd, path, follow, call)
 #define FOLLOWS(flags) (!((flags) & AT_SYMLINK_NOFOLLOW))
 
-EXPORT int stat(const char *path, struct stat *status) { return LOOK(AT_FDCWD, path, true, NEXT(stat)(path, status)); }
+EXPORT int stat(const char *path, struct stat *status) { return STAT(AT_FDCWD, path, true, NEXT(stat)(path, status)); }
 
 EXPORT int stat64(const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(stat64)(path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(stat64)(path, status));
 }
 
 EXPORT int lstat(const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(lstat)(path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(lstat)(path, status));
 }
 
 EXPORT int lstat64(const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(lstat64)(path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(lstat64)(path, status));
 }
 
 EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(fstatat)(dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(fstatat)(dirfd, path, status, flags));
 }
 
 EXPORT int fstatat64(int dirfd, const char *path, struct stat64 *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(fstatat64)(dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(fstatat64)(dirfd, path, status, flags));
 }
 
 EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *status) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(statx)(dirfd, path, flags, mask, status));
+  int result = LOOK(dirfd, path, FOLLOWS(flags), NEXT(statx)(dirfd, path, flags, mask, status));
+  if (result) return result;
+  dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+  ino_t inode = status->stx_ino;
+  identity_show(&device, &inode);
+  status->stx_dev_major = major(device);
+  status->stx_dev_minor = minor(device);
+  status->stx_ino = inode;
+  return 0;
 }
 
 EXPORT int __xstat(int version, const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(__xstat)(version, path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(__xstat)(version, path, status));
 }
 
 EXPORT int __xstat64(int version, const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(__xstat64)(version, path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(__xstat64)(version, path, status));
 }
 
 EXPORT int __lxstat(int version, const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(__lxstat)(version, path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(__lxstat)(version, path, status));
 }
 
 EXPORT int __lxstat64(int version, const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(__lxstat64)(version, path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(__lxstat64)(version, path, status));
 }
 
 EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat)(version, dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat)(version, dirfd, path, status, flags));
 }
 
 EXPORT int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat64)(version, dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat64)(version, dirfd, path, status, flags));
 }
 
 EXPORT int access(const char *path, int mode) { return LOOK(AT_FDCWD, path, true, NEXT(access)(path, mode)); }

@@ -110,6 +110,7 @@ SLOW int open_named(int dirfd, const char *path, int flags, mode_t mode, char *n
       return errno = error, -1;
     }
     if (course == COURSE_READ) {
+      identity_learn(&choice.answer);
       fd = NEXT(open)(choice.answer.path, flags & ~(dropped | O_TRUNC));
       /* The helper may have moved the file after its answer. */
       if (fd >= 0 || errno != ENOENT) break;

@@ -27,6 +27,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -128,6 +129,7 @@ struct answer {
   const char *path;
   bool fresh; /* STATE is new */
   int error;
+  uint64_t device, inode; /* of AT: under its name the file will have these; 0: nobody knows yet */
   char bytes[MESSAGE_MAX + 1];
 };
 struct request {
@@ -243,6 +245,13 @@ enum course shared_course(void);
 void shared_opened(uint64_t id);
 /* Tells if the helper will learn of this close at the end of MPI_File_open. */
 bool shared_closes_late(struct entry entry);
+
+/* ---- identity.c: device and inode of a file that is on its way to its name ---- */
+
+/* Remembers the file of an answer AT. */
+void identity_learn(const struct answer *answer);
+/* Replaces device and inode of a staged file by those of the published one, if they are known. */
+void identity_show(dev_t *device, ino_t *inode);
 
 /* ---- naming.c ---- */
 

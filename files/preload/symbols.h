@@ -13,6 +13,8 @@ int __xstat(int version, const char *path, struct stat *status);
 int __xstat64(int version, const char *path, struct stat64 *status);
 int __lxstat(int version, const char *path, struct stat *status);
 int __lxstat64(int version, const char *path, struct stat64 *status);
+int __fxstat(int version, int fd, struct stat *status);
+int __fxstat64(int version, int fd, struct stat64 *status);
 int __fxstatat(int version, int dirfd, const char *path, struct stat *status, int flags);
 int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *status, int flags);
 /* glibc has these from 2.34 on. */
@@ -30,6 +32,7 @@ int execveat(int dirfd, const char *path, char *const words[], char *const varia
   X(mmap) X(mmap64) X(munmap) X(kill) X(sendfile) X(sendfile64) X(copy_file_range) X(splice) X(aio_write)              \
   X(aio_write64)                                                                                                       \
   X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx)                                               \
+  X(fstat) X(fstat64) X(__fxstat) X(__fxstat64)                                                                         \
   X(__xstat) X(__xstat64) X(__lxstat) X(__lxstat64) X(__fxstatat) X(__fxstatat64)                                      \
   X(access) X(eaccess) X(euidaccess) X(faccessat) X(realpath) X(__realpath_chk) X(canonicalize_file_name)              \
   X(chmod) X(fchmodat) X(chown) X(lchown) X(fchownat) X(utime) X(utimes) X(lutimes) X(utimensat) X(futimesat)          \

@@ -156,7 +156,10 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
     Some(match *verb {
         b"stage" => Answer::Stage { id: Id::from_text(&text(0)?)?, path: path(1)?, is_new: text(2)? == "new" },
         b"base" => Answer::Base(path(0)?),
-        b"at" => Answer::At(path(0)?),
+        b"at" => {
+            let number = |at| text(at)?.parse::<u64>().ok();
+            Answer::At(path(0)?, Some((number(1)?, number(2)?)).filter(|identity| *identity != (0, 0)))
+        }
         b"instead" => Answer::Instead(path(0)?, text(1)?),
         b"published" => Answer::Published,
         b"plain" => Answer::Plain(text(0)?),
@@ -177,7 +180,8 @@ mod tests {
         let all = [
             Answer::Stage { id: Id::after(None, 3), path: path.clone(), is_new: true },
             Answer::Base(path.clone()),
-            Answer::At(path.clone()),
+            Answer::At(path.clone(), None),
+            Answer::At(path.clone(), Some((64, 7))),
             Answer::Instead(path, "older".to_owned()),
             Answer::Published,
             Answer::Plain("why".to_owned()),

@@ -46,7 +46,7 @@ impl Supervisor<'_> {
             } else if has(libc::O_APPEND) {
                 // A log is no restart file, unless the program writes it as one at the same time.
                 match self.asker.settle_to_append(&found) {
-                    Answer::At(_) => self.asker.write(&found, &how(flags & !libc::O_TRUNC)),
+                    Answer::At(..) => self.asker.write(&found, &how(flags & !libc::O_TRUNC)),
                     other => other,
                 }
             } else {
@@ -57,7 +57,7 @@ impl Supervisor<'_> {
                     let rights = (is_new && has(libc::O_CREAT) && found.kind.is_none()).then_some(mode);
                     return self.give_staged(notice, caller, (id, &path), flags, rights);
                 }
-                Answer::At(path) | Answer::Instead(path, _) => match open_as(&path, flags & !libc::O_TRUNC) {
+                Answer::At(path, _) | Answer::Instead(path, _) => match open_as(&path, flags & !libc::O_TRUNC) {
                     // The helper may have moved the file after its answer.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     opened => return self.give(notice, opened, flags),

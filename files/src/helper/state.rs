@@ -322,8 +322,15 @@ impl Helper {
 
     /// A file that was written through may have its name already.
     pub(super) fn at(&self, id: Id) -> Answer {
-        let Staged { record, path, .. } = &self.staged[&id];
-        if record.is_through && !path.exists() { Answer::Published } else { Answer::At(path.clone()) }
+        let Staged { record, path, state, .. } = &self.staged[&id];
+        if record.is_through && !path.exists() {
+            return Answer::Published;
+        }
+        // Its room was set aside at the `close`, in the file that gets the name. It may have the name by now.
+        let is_on_its_way = matches!(state, State::Whole | State::Carrying | State::Ready) && !record.is_through;
+        let places = [writing_path(&record.named.folder, id), record.named.path()];
+        let found = is_on_its_way.then(|| places.iter().find_map(|place| fs::symlink_metadata(place).ok())).flatten();
+        Answer::At(path.clone(), found.map(|found| (found.dev(), found.ino())))
     }
 
     /// Does all that has become possible: judges files that nobody holds, and carries those that are whole.

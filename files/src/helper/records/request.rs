@@ -173,7 +173,8 @@ pub enum Answer {
         is_new: bool,
     },
     Base(PathBuf),
-    At(PathBuf),
+    /// The second part: device and inode that the file will have under its name, if it is on its way there.
+    At(PathBuf, Option<(u64, u64)>),
     Instead(PathBuf, String),
     Published,
     Plain(String),
