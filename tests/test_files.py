@@ -478,6 +478,15 @@ def test_attributes_of_a_file_that_has_no_name_yet(node):
     assert os.getxattr(node.folder / ".mainstay/kept/restart.g1", "user.step") == b"7"
 
 
+def test_a_file_without_a_name_is_in_the_file_system_of_its_folder(node):
+    done = node.files(
+        OPEN + "print(os.statvfs('restart').f_blocks == os.statvfs('.').f_blocks); os.statvfs('restart.2')", code=1
+    )
+    assert (
+        done.stdout == "True\n" and "FileNotFoundError: [Errno 2] No such file or directory: 'restart.2'" in done.stderr
+    )
+
+
 def test_a_program_that_renames_its_new_file_over_the_old_one_is_protected(node):
     node.files("put('restart', 'old')")
     node.files("put('restart.tmp', 'new'); os.rename('restart.tmp', 'restart')")

@@ -1,4 +1,4 @@
-/* Calls about a file by name: stat, access, realpath, chmod, utimes, xattr, truncate. Licence: MIT OR Apache-2.0.
+/* Calls about a file by name: stat, access, chmod, utimes, attributes, truncate. Licence: MIT OR Apache-2.0.
  *
  * The helper says where the file is now, and the real call goes there. So stat of the name and fstat of a descriptor
  * agree, as cp and HDF5 check. The helper may move the file after its answer: then the call asks again. */
@@ -199,6 +199,38 @@ EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2])
 
 EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags) {
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(utimensat)(dirfd, path, times, flags));
+}
+
+/* The folder of a file that has no name yet, or NULL. */
+static SLOW const char *folder_of_new(const char *path, char to[PATH_MAX]) {
+  struct file file;
+  struct stat status;
+  bool is_new = find_wanted(&file, AT_FDCWD, path, true) && !stat(path, &status);
+  errno = ENOENT;
+  return is_new ? strcpy(to, file.folder) : NULL;
+}
+
+/* The file system of a name: a file without one has that of its folder. */
+#define FILE_SYSTEM(path, call)                                                                                        \
+  ({                                                                                                                   \
+    int saved_ = errno, result_ = (call);                                                                              \
+    if (result_ && errno == ENOENT && may_match(path) && (path = folder_of_new(path, alloca(PATH_MAX)))) {             \
+      errno = saved_;                                                                                                  \
+      result_ = (call);                                                                                                \
+    }                                                                                                                  \
+    result_;                                                                                                           \
+  })
+
+EXPORT int statfs(const char *path, struct statfs *status) { return FILE_SYSTEM(path, NEXT(statfs)(path, status)); }
+
+EXPORT int statfs64(const char *path, struct statfs64 *status) {
+  return FILE_SYSTEM(path, NEXT(statfs64)(path, status));
+}
+
+EXPORT int statvfs(const char *path, struct statvfs *status) { return FILE_SYSTEM(path, NEXT(statvfs)(path, status)); }
+
+EXPORT int statvfs64(const char *path, struct statvfs64 *status) {
+  return FILE_SYSTEM(path, NEXT(statvfs64)(path, status));
 }
 
 /* Extended attributes are read where the bytes are, and set where they stay. */

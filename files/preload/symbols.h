@@ -36,7 +36,7 @@ int execveat(int dirfd, const char *path, char *const words[], char *const varia
   X(__xstat) X(__xstat64) X(__lxstat) X(__lxstat64) X(__fxstatat) X(__fxstatat64)                                      \
   X(access) X(eaccess) X(euidaccess) X(faccessat) X(realpath) X(__realpath_chk) X(canonicalize_file_name)              \
   X(chmod) X(fchmodat) X(chown) X(lchown) X(fchownat) X(utime) X(utimes) X(lutimes) X(utimensat) X(futimesat)          \
-  X(truncate) X(truncate64) X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr) X(setxattr) X(lsetxattr)               \
+  X(statfs) X(statfs64) X(statvfs) X(statvfs64) X(truncate) X(truncate64) X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr) X(setxattr) X(lsetxattr)               \
   X(removexattr) X(lremovexattr)                                                                                       \
   X(rename) X(renameat) X(renameat2) X(link) X(linkat) X(unlink) X(unlinkat) X(remove)                                 \
   X(mkdir) X(mkdirat) X(symlink) X(symlinkat) X(mkfifo) X(mkfifoat)                                                     \
