@@ -304,6 +304,17 @@ def test_the_file_before_is_kept(node):
     assert node.kept() == {6: "4"}
 
 
+def test_the_holes_of_a_file_take_no_room(node):
+    """GNU tar's and Python's tests of sparse files found a file without holes once it had its name."""
+    write = "file = open('restart', 'wb'); file.write(b'begin'); file.seek(9000000); file.write(b'end'); file.close()\n"
+    for _ in range(2):
+        node.files(write)
+        found = os.stat(node.folder / "restart")
+        assert (found.st_size, found.st_blocks * 512 < 100000) == (9000003, True), found
+        assert (node.folder / "restart").read_bytes() == b"begin" + bytes(8999995) + b"end"
+    assert node.mainstay("files", "verify", ".").count("good") == 2
+
+
 def test_a_hard_link_of_a_generation_stays_as_it_is_when_the_file_is_written_anew(node):
     node.files("put('restart', 'old')")
     os.link(node.folder / "restart", node.folder / "mine")

@@ -1,12 +1,16 @@
 //! Copies a staged file to its target past the page cache, by several threads, and hashes its blocks on the way.
 
 use mainstay_format::{BLOCK, HASH_BYTES, hash};
-use rustix::fs::OFlags;
+use rustix::{
+    fs::{OFlags, SeekFrom, seek},
+    io::Errno,
+};
 use std::{
-    fs::{File, OpenOptions},
-    io,
+    fs::{self, File, OpenOptions},
+    io, iter,
     num::NonZero,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -27,19 +31,57 @@ pub fn hash_all(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     walk(bytes, |at, piece| file.read_exact_at(piece, at))
 }
 
-/// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. `to` has its room.
-pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+/// Parts of a file beyond this number are not told apart.
+const PARTS_MAX: usize = 4096;
+
+/// The parts of the file at `path` that are no holes, in their order. One that cannot be read is a single part.
+pub fn parts(path: &Path) -> Vec<Range<u64>> {
+    let Ok(found) = fs::metadata(path) else { return Vec::new() };
+    let has_holes = found.blocks() * 512 < found.len();
+    let known = has_holes.then(|| parts_of(path, found.len()).ok()).flatten();
+    known.filter(|parts| parts.len() <= PARTS_MAX).unwrap_or_else(|| iter::once(0..found.len()).collect())
+}
+
+fn parts_of(path: &Path, bytes: u64) -> io::Result<Vec<Range<u64>>> {
+    let file = File::open(path)?;
+    let (mut parts, mut at) = (Vec::new(), 0);
+    while at < bytes && parts.len() <= PARTS_MAX {
+        let begin = match seek(&file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            begin => begin?,
+        };
+        at = seek(&file, SeekFrom::Hole(begin))?.min(bytes);
+        parts.push(begin..at);
+    }
+    Ok(parts)
+}
+
+/// The ranges of `piece`, which begins at `at`, that lie in `parts`.
+fn of_piece(parts: &[Range<u64>], at: u64, piece: &[u8]) -> Vec<Range<usize>> {
+    let end = at + piece.len() as u64;
+    let first = parts.partition_point(|part| part.end <= at);
+    let inside = parts[first..].iter().take_while(|part| part.start < end);
+    inside.map(|part| (part.start.max(at) - at) as usize..(part.end.min(end) - at) as usize).collect()
+}
+
+/// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. `to` has its room,
+/// and the holes of `from` stay holes.
+pub fn carry(from: &Path, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let cached = OpenOptions::new().write(true).open(to)?;
     // Not every file system can go past its page cache.
     let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(to).ok();
+    let (from, parts) = (File::open(from)?, parts(from));
     let hashes = walk(bytes, |at, piece| {
         from.read_exact_at(piece, at)?;
-        let is_aligned = piece.len().is_multiple_of(BLOCK);
+        let inside = of_piece(&parts, at, piece);
+        let is_aligned = piece.len().is_multiple_of(BLOCK) && inside.first() == Some(&(0..piece.len()));
         match direct.as_ref().filter(|_| is_aligned).map(|direct| direct.write_all_at(piece, at)) {
             Some(Err(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
             Some(Ok(())) => Ok(()),
-            // The last bytes of the file, or a file system with other rules.
-            _ => cached.write_all_at(piece, at),
+            // The last bytes of the file, a piece with holes, or a file system with other rules.
+            _ => inside
+                .into_iter()
+                .try_for_each(|part| cached.write_all_at(&piece[part.clone()], at + part.start as u64)),
         }
     })?;
     cached.set_len(bytes)?;
@@ -127,10 +169,28 @@ mod tests {
             let content: Vec<u8> = (0..bytes).map(|at| ((at * 2_654_435_761) >> 7) as u8).collect();
             fs::write(&from, &content).unwrap();
             fs::write(&to, b"longer than nothing").unwrap();
-            let hashes = carry(&File::open(&from).unwrap(), &to, bytes as u64).unwrap();
+            let hashes = carry(&from, &to, bytes as u64).unwrap();
             assert!(fs::read(&to).unwrap() == content, "{bytes}");
             let expected: Vec<u8> = content.chunks(BLOCK).flat_map(hash).collect();
             assert!(hashes == expected, "{bytes}");
         }
+    }
+
+    #[test]
+    fn holes_stay_holes_and_each_byte_has_its_place() {
+        let (memory, disk) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (memory.path().join("from"), disk.path().join("to"));
+        let file = File::create(&from).unwrap();
+        file.set_len((4 * PIECE + 5) as u64).unwrap();
+        for (at, bytes) in [(PIECE - 3, BLOCK), (2 * PIECE, PIECE), (4 * PIECE + 2, 3)] {
+            file.write_all_at(&vec![7; bytes], at as u64).unwrap();
+        }
+        fs::write(&to, b"").unwrap();
+        let content = fs::read(&from).unwrap();
+        let hashes = carry(&from, &to, content.len() as u64).unwrap();
+        assert!(fs::read(&to).unwrap() == content);
+        assert!(hashes == content.chunks(BLOCK).flat_map(hash).collect::<Vec<u8>>());
+        assert!(fs::metadata(&to).unwrap().blocks() * 512 < 2 * PIECE as u64);
+        assert_eq!(parts(&memory.path().join("absent")), []);
     }
 }

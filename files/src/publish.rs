@@ -22,6 +22,7 @@ use rustix::{
 use std::{
     fs::{self, File, OpenOptions, Permissions},
     io,
+    ops::Range,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -39,15 +40,18 @@ pub struct Parcel {
     pub claim: Option<(String, String)>,
 }
 
-/// Sets room aside for a staged file of `bytes` bytes. The program learns at `close` that there is none.
-pub fn reserve(named: &Named, id: Id, bytes: u64) -> io::Result<()> {
+/// Sets room aside for a staged file. The program learns at `close` that there is none.
+pub fn reserve(named: &Named, id: Id, staged: &Path) -> io::Result<()> {
+    let parts = copy::parts(staged);
+    let bytes: u64 = parts.iter().map(|part| part.end - part.start).sum();
     beside(&named.folder, "writing")?;
     let path = writing_path(&named.folder, id);
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
     if bytes == 0 {
         return Ok(());
     }
-    let given = match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+    let set_aside = |part: &Range<u64>| fallocate(&file, FallocateFlags::KEEP_SIZE, part.start, part.end - part.start);
+    let given = match parts.iter().try_for_each(set_aside) {
         // The file system cannot set room aside: look at what is free.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => match statvfs(&named.folder) {
             Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < bytes => Err(Errno::NOSPC),
@@ -72,8 +76,8 @@ pub fn bring(parcel: &Parcel) -> io::Result<()> {
         from.sync_all()?;
         hashes
     } else {
-        reserve(&parcel.named, parcel.id, bytes)?;
-        carry(&from, &path, bytes)?
+        reserve(&parcel.named, parcel.id, &parcel.staged)?;
+        carry(&parcel.staged, &path, bytes)?
     };
     take_over(&from, &parcel.named.path(), &path)?;
     let modified = fs::metadata(&path)?.modified()?;

@@ -316,7 +316,7 @@ impl Helper {
         let Some(staged) = self.staged.get(&id).filter(|staged| !staged.record.is_through) else { return Ok(()) };
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
         self.room.learns(&staged.record.named.key, bytes);
-        let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
+        let Err(failed) = publish::reserve(&staged.record.named, id, &staged.path) else { return Ok(()) };
         let path = printable_path(&staged.record.named.path());
         let text = format!("{path}: no room for {bytes} bytes ({failed}); the file before stays");
         if staged.holders.is_empty() {

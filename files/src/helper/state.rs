@@ -497,7 +497,8 @@ impl Helper {
         }
         self.lines.replaced(&named.key, id);
         tell_run(&staged.record);
-        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
+        // Holes need no memory.
+        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len().min(found.blocks() * 512));
         let (in_memory, room_bytes) = (!staged.record.is_through, staged.record.options.room_bytes);
         self.forget(id);
         // Older files of the name that failed are outdated.
