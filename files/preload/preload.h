@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -110,7 +111,7 @@ struct file {
   bool wanted; /* the patterns match */
   mode_t mode; /* of the published name */
 };
-bool glob(const char *pattern, const char *text);
+bool fits(const char *pattern, const char *text);
 bool is_below(const char *path, const char *folder);
 /* Looks at the last part of PATH only, without a system call. */
 bool is_candidate(const char *path);

@@ -40,7 +40,7 @@ int execveat(int dirfd, const char *path, char *const words[], char *const varia
   X(removexattr) X(lremovexattr)                                                                                       \
   X(rename) X(renameat) X(renameat2) X(link) X(linkat) X(unlink) X(unlinkat) X(remove)                                 \
   X(mkdir) X(mkdirat) X(symlink) X(symlinkat) X(mkfifo) X(mkfifoat)                                                     \
-  X(rmdir) X(opendir) X(fdopendir) X(readdir) X(readdir64) X(scandir) X(scandir64) X(scandirat) X(scandirat64)         \
+  X(rmdir) X(opendir) X(fdopendir) X(readdir) X(readdir64) X(scandir) X(scandir64) X(scandirat) X(scandirat64) X(glob) X(glob64)         \
   X(_exit) X(_Exit) X(execve) X(execvpe) X(fexecve) X(execveat)                                                         \
   X(posix_spawn) X(posix_spawnp) X(system) X(popen)
 /* clang-format on */
