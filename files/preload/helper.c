@@ -100,7 +100,7 @@ static bool parse(struct answer *answer, size_t length) {
   if (answer->verb == STAGE || answer->verb == BASE_COPY || answer->verb == AT || answer->verb == INSTEAD)
     if (*(answer->path = field(&at, end)) != '/') return false;
   if (answer->verb == STAGE) answer->fresh = !strcmp(field(&at, end), "new");
-  if (answer->verb == AT) {
+  if (answer->verb == AT || answer->verb == BASE_COPY) {
     answer->device = strtoull(field(&at, end), NULL, 10);
     answer->inode = strtoull(field(&at, end), NULL, 10);
   }

@@ -29,7 +29,8 @@ SLOW void identity_learn(const struct answer *answer) {
   struct known other;
   int saved = errno;
   /* A rank in a slot calls fstat past this library. */
-  bool fits = answer->verb == AT && answer->inode && !serves_rank && !raw_stat(AT_FDCWD, answer->path, &staged, 0);
+  bool is_told = (answer->verb == AT || answer->verb == BASE_COPY) && answer->inode && !serves_rank;
+  bool fits = is_told && !raw_stat(AT_FDCWD, answer->path, &staged, 0);
   errno = saved;
   if (!fits || find(staged.st_dev, staged.st_ino, &other)) return;
   struct known *place = &known[__atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) % KNOWN_MAX];

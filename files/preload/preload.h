@@ -132,7 +132,7 @@ struct answer {
   const char *path;
   bool fresh; /* STATE is new */
   int error;
-  uint64_t device, inode; /* of AT: under its name the file will have these; 0: nobody knows yet */
+  uint64_t device, inode; /* of AT and BASE_COPY: under its name the file will have these; 0: nobody knows yet */
   char bytes[MESSAGE_MAX + 1];
 };
 struct request {
@@ -251,7 +251,7 @@ bool shared_closes_late(struct entry entry);
 
 /* ---- identity.c: device and inode of a file that is on its way to its name ---- */
 
-/* Remembers the file of an answer AT. */
+/* Remembers the file of an answer AT or BASE_COPY. */
 void identity_learn(const struct answer *answer);
 /* Replaces device and inode of a staged file by those of the published one, if they are known. */
 void identity_show(dev_t *device, ino_t *inode);

@@ -125,7 +125,7 @@ impl Helper {
             },
         };
         if !how.writes_at_once {
-            return Some(Answer::Base(base));
+            return Some(Answer::Base(base, newest.and_then(|id| self.inode_of(id))));
         }
         if let Some(answer) = self.claim(named, how, options) {
             return Some(answer);

@@ -10,7 +10,7 @@ use super::{
     records::holders::{Holders, Origin, Pid},
     records::kernel::{self, is_dying},
     records::lines::Lines,
-    records::request::{Answer, How, Request, Verb},
+    records::request::{Answer, How, Inode, Request, Verb},
     records::room::Room,
     records::uncaught::Uncaught,
     shared::{Across, set_progress},
@@ -322,15 +322,22 @@ impl Helper {
 
     /// A file that was written through may have its name already.
     pub(super) fn at(&self, id: Id) -> Answer {
-        let Staged { record, path, state, .. } = &self.staged[&id];
+        let Staged { record, path, .. } = &self.staged[&id];
         if record.is_through && !path.exists() {
-            return Answer::Published;
+            Answer::Published
+        } else {
+            Answer::At(path.clone(), self.inode_of(id))
         }
-        // Its room was set aside at the `close`, in the file that gets the name. It may have the name by now.
+    }
+
+    /// The inode of the file that gets the name. Its room was set aside at the `close`, and it may have the name by now.
+    pub(super) fn inode_of(&self, id: Id) -> Option<Inode> {
+        let Staged { record, state, .. } = &self.staged[&id];
         let is_on_its_way = matches!(state, State::Whole | State::Carrying | State::Ready) && !record.is_through;
         let places = [writing_path(&record.named.folder, id), record.named.path()];
-        let found = is_on_its_way.then(|| places.iter().find_map(|place| fs::symlink_metadata(place).ok())).flatten();
-        Answer::At(path.clone(), found.map(|found| (found.dev(), found.ino())))
+        let found =
+            is_on_its_way.then(|| places.iter().find_map(|place| fs::symlink_metadata(place).ok())).flatten()?;
+        Some((found.dev(), found.ino()))
     }
 
     /// Does all that has become possible: judges files that nobody holds, and carries those that are whole.
