@@ -304,11 +304,13 @@ def test_the_file_before_is_kept(node):
     assert node.kept() == {6: "4"}
 
 
-def test_the_holes_of_a_file_take_no_room(node):
+@pytest.mark.parametrize("again", ["'wb'", "'r+b'"])
+def test_the_holes_of_a_file_take_no_room(node, again):
     """GNU tar's and Python's tests of sparse files found a file without holes once it had its name."""
-    write = "file = open('restart', 'wb'); file.write(b'begin'); file.seek(9000000); file.write(b'end'); file.close()\n"
-    for _ in range(2):
-        node.files(write)
+    for how in ["'wb'", again]:
+        node.files(
+            f"file = open('restart', {how}); file.write(b'begin'); file.seek(9000000); file.write(b'end'); file.close()"
+        )
         found = os.stat(node.folder / "restart")
         assert (found.st_size, found.st_blocks * 512 < 100000) == (9000003, True), found
         assert (node.folder / "restart").read_bytes() == b"begin" + bytes(8999995) + b"end"
@@ -413,9 +415,10 @@ def test_a_new_file_is_the_same_file_before_and_after_it_has_its_name(node):
     with node.faulty_helper("rename:hold:0") as held:
         done = node.files(
             "import subprocess\n"
-            "put('restart', 'new'); file = os.open('restart', os.O_RDONLY); before = os.stat('restart'), os.fstat(file)\n"
+            "put('restart', 'new'); before = [os.fstat(os.open('restart', os.O_RDWR))]\n"
+            "file = os.open('restart', os.O_RDONLY); before += os.stat('restart'), os.fstat(file)\n"
             f"subprocess.run(['stat', '-c', '%i', 'restart']); os.unlink({str(held.notes / 'hold')!r})\n"
-            "os.chmod('restart', 0o600); after = os.fstat(file), os.fstat(os.dup(file)), os.stat('restart')\n"
+            "os.chmod('restart', 0o600); after = [os.fstat(file), os.fstat(os.dup(file)), os.stat('restart')]\n"
             "print(*[one.st_ino for one in before + after]); print(past('restart'), os.read(file, 3))"
         )
     first, rest, read = done.stdout.splitlines()

@@ -21,7 +21,7 @@ use rustix::{
 };
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io,
+    io, iter,
     ops::Range,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -42,7 +42,9 @@ pub struct Parcel {
 
 /// Sets room aside for a staged file. The program learns at `close` that there is none.
 pub fn reserve(named: &Named, id: Id, staged: &Path) -> io::Result<()> {
-    let parts = copy::parts(staged);
+    // One that cannot be read, or has no holes, is a single part.
+    let whole = || fs::metadata(staged).map_or_else(|_| Vec::new(), |found| iter::once(0..found.len()).collect());
+    let parts = File::open(staged).and_then(|file| copy::parts(&file)).unwrap_or_else(|_| whole());
     let bytes: u64 = parts.iter().map(|part| part.end - part.start).sum();
     beside(&named.folder, "writing")?;
     let path = writing_path(&named.folder, id);
@@ -77,7 +79,7 @@ pub fn bring(parcel: &Parcel) -> io::Result<()> {
         hashes
     } else {
         reserve(&parcel.named, parcel.id, &parcel.staged)?;
-        carry(&parcel.staged, &path, bytes)?
+        carry(&from, &path, bytes)?
     };
     take_over(&from, &parcel.named.path(), &path)?;
     let modified = fs::metadata(&path)?.modified()?;
