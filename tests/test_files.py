@@ -426,6 +426,19 @@ def test_a_new_file_is_the_same_file_before_and_after_it_has_its_name(node):
     assert {int(word) for word in [first, *rest.split()]} == {inode} and read == "new b'new'"
 
 
+def test_a_stage_on_a_disk_may_use_an_inode_again(node, scratch):
+    """A later file may get the inode that an older one had in the stage."""
+    done = node.files(
+        """
+for number in range(30):
+    put('restart', str(number)); os.stat('restart'); os.chmod('restart', 0o600); print(os.stat('restart').st_ino)
+""",
+        *("--stage", scratch / "stage", "--keep", 99),
+    )
+    kept = [os.stat(node.folder / f".mainstay/kept/restart.g{number}").st_ino for number in range(1, 31)]
+    assert list(map(int, done.stdout.split())) == kept
+
+
 def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
     """HDF5 opens a file so before it writes it anew."""
     node.files("put('restart', 'old')")

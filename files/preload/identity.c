@@ -2,8 +2,11 @@
  *
  * cp, rm and Python's shutil compare a name with the descriptor that they have opened by it: other numbers mean that
  * somebody has replaced the file. The bytes of a closed file are in the stage at first. The file that gets the name has
- * its numbers by then, so stat and fstat show these from the close on. A staged inode is never used again. */
+ * its numbers by then, so stat and fstat show these from the close on. A stage on a disk may use an inode again for
+ * another file, so this holds for memory alone. */
 #include "preload.h"
+
+#include <linux/magic.h>
 
 enum { KNOWN_MAX = 256 };
 
@@ -24,13 +27,18 @@ static bool find(uint64_t device, uint64_t inode, struct known *found) {
   return false;
 }
 
+static bool is_in_memory(const char *path) {
+  struct statfs system;
+  return !syscall(SYS_statfs, path, &system) && (unsigned long)system.f_type == TMPFS_MAGIC;
+}
+
 SLOW void identity_learn(const struct answer *answer) {
   struct stat staged;
   struct known other;
   int saved = errno;
   /* A rank in a slot calls fstat past this library. */
   bool is_told = (answer->verb == AT || answer->verb == BASE_COPY) && answer->inode && !serves_rank;
-  bool fits = is_told && !raw_stat(AT_FDCWD, answer->path, &staged, 0);
+  bool fits = is_told && is_in_memory(answer->path) && !raw_stat(AT_FDCWD, answer->path, &staged, 0);
   errno = saved;
   if (!fits || find(staged.st_dev, staged.st_ino, &other)) return;
   struct known *place = &known[__atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) % KNOWN_MAX];
