@@ -26,7 +26,7 @@ RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ran
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch check-criu environment-peers peers stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-parallel check-browser check-torch check-criu environment-peers peers stage wheel python
 
 help:
 	@echo "make build                    the libraries and the command, in $(BUILT)"
@@ -81,6 +81,10 @@ check-tests:
 # Daemons and commands of Slurm. Without them the tests that need a Slurm report it, and are skipped.
 check-slurm:
 	@sh tools/debian.sh slurmctld slurmd sbatch:slurm-client
+
+# Parallel HDF5 and Fortran with MPI, for both MPIs. Without them the tests that need one report it, and are skipped.
+check-parallel:
+	@sh tools/debian.sh h5pcc.openmpi:libhdf5-openmpi-dev mpiexec.openmpi:openmpi-bin h5pcc.mpich:libhdf5-mpich-dev mpiexec.mpich:mpich
 
 # PyTorch. Without it the test of the training reports it, and is skipped.
 check-torch:
@@ -236,7 +240,7 @@ lint: check-rust .venv/ready
 	$(PYTHON) tools/format.py --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: check-tests check-cephfs check-slurm check-browser check-torch wheel $(MDBOOK)
+campaign: check-tests check-cephfs check-slurm check-parallel check-browser check-torch wheel $(MDBOOK)
 	@$(PYTHON) tools/test.py --campaign
 
 clean:

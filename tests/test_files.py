@@ -359,6 +359,19 @@ def test_a_file_with_a_time_to_come_is_replaced(node):
     assert node.text() == "new"
 
 
+@pytest.mark.parametrize("again", ["'wb'", "'r+b'"])
+def test_the_holes_of_a_file_take_no_room(node, again):
+    """GNU tar's and Python's tests of sparse files found a file without holes once it had its name."""
+    for how in ["'wb'", again]:
+        node.files(
+            f"file = open('restart', {how}); file.write(b'begin'); file.seek(9000000); file.write(b'end'); file.close()"
+        )
+        found = os.stat(node.folder / "restart")
+        assert (found.st_size, found.st_blocks * 512 < 100000) == (9000003, True), found
+        assert (node.folder / "restart").read_bytes() == b"begin" + bytes(8999995) + b"end"
+    assert node.mainstay("files", "verify", ".").count("good") == 2
+
+
 def test_a_hard_link_of_a_generation_stays_as_it_is_when_the_file_is_written_anew(node):
     node.files("put('restart', 'old')")
     os.link(node.folder / "restart", node.folder / "mine")
@@ -451,6 +464,36 @@ def test_all_programs_of_the_node_see_a_new_file_at_once(node):
     assert done.stdout == "half 4 True True\nhalf old\n"
 
 
+def test_a_new_file_is_the_same_file_before_and_after_it_has_its_name(node):
+    """cp said that another file had replaced the new one, and Python's shutil.rmtree that it was a symbolic link."""
+    node.files("put('restart', 'old')")
+    with node.faulty_helper("rename:hold:0") as held:
+        done = node.files(
+            "import subprocess\n"
+            "put('restart', 'new'); before = [os.fstat(os.open('restart', os.O_RDWR))]\n"
+            "file = os.open('restart', os.O_RDONLY); before += os.stat('restart'), os.fstat(file)\n"
+            f"subprocess.run(['stat', '-c', '%i', 'restart']); os.unlink({str(held.notes / 'hold')!r})\n"
+            "os.chmod('restart', 0o600); after = [os.fstat(file), os.fstat(os.dup(file)), os.stat('restart')]\n"
+            "print(*[one.st_ino for one in before + after]); print(past('restart'), os.read(file, 3))"
+        )
+    first, rest, read = done.stdout.splitlines()
+    inode = os.stat(node.folder / "restart").st_ino
+    assert {int(word) for word in [first, *rest.split()]} == {inode} and read == "new b'new'"
+
+
+def test_a_stage_on_a_disk_may_use_an_inode_again(node, scratch):
+    """A later file may get the inode that an older one had in the stage."""
+    done = node.files(
+        """
+for number in range(30):
+    put('restart', str(number)); os.stat('restart'); os.chmod('restart', 0o600); print(os.stat('restart').st_ino)
+""",
+        *("--stage", scratch / "stage", "--keep", 99),
+    )
+    kept = [os.stat(node.folder / f".mainstay/kept/restart.g{number}").st_ino for number in range(1, 31)]
+    assert list(map(int, done.stdout.split())) == kept
+
+
 def test_a_program_that_only_looks_through_a_writable_descriptor_publishes_nothing(node):
     """HDF5 opens a file for reading and writing before it writes it anew."""
     node.files("put('restart', 'old')")
@@ -512,6 +555,30 @@ def test_calls_on_a_name_come_in_order_with_its_publication(node):
     )
     assert done.stdout == "False\n" and node.kept() == node.kept("restart.2") == {}
     assert (node.text(), node.text("restart.2")) == (None, None)
+
+
+def test_attributes_of_a_file_that_has_no_name_yet(node):
+    """Python's shutil.copy2 and shutil.move failed at times, with ENOENT: they list the attributes of a new file by name."""
+    with node.faulty_helper("rename:hold:0") as held:
+        done = node.files(
+            "import ctypes; put('restart', 'new'); print(os.listxattr('restart'))\n"
+            f"os.unlink({str(held.notes / 'hold')!r}); os.setxattr('restart', 'user.step', b'7'); os.lchown('restart', -1, -1)\n"
+            "print(os.getxattr('restart', 'user.step'), ctypes.CDLL(None).lutimes(b'restart', None))\n"
+            "put('restart', 'newer'); os.lchown('restart', -1, -1); put('restart', 'newest')\n"
+            "print(ctypes.CDLL(None).lutimes(b'restart', None), os.listxattr('restart'))",
+            *("--keep", 3),
+        )
+    assert done.stdout == "[]\nb'7' 0\n0 []\n"
+    assert os.getxattr(node.folder / ".mainstay/kept/restart.g1", "user.step") == b"7"
+
+
+def test_a_file_without_a_name_is_in_the_file_system_of_its_folder(node):
+    done = node.files(
+        OPEN + "print(os.statvfs('restart').f_blocks == os.statvfs('.').f_blocks); os.statvfs('restart.2')", code=1
+    )
+    assert (
+        done.stdout == "True\n" and "FileNotFoundError: [Errno 2] No such file or directory: 'restart.2'" in done.stderr
+    )
 
 
 def test_a_program_that_renames_its_new_file_over_the_old_one_is_protected(node):

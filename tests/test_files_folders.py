@@ -31,6 +31,30 @@ print(subprocess.run(["find", ".", "-type", "f"], capture_output=True, text=True
     assert sorted(done.stdout.split()) == sorted(listed + [f"./{name}" for name in listed])
 
 
+def test_a_pattern_of_the_c_library_finds_each_closed_file(node):
+    """glob of the C library reads folders past its own opendir and readdir."""
+    with node.faulty_helper("any:hold:0") as held:
+        done = node.files(
+            IMPORTS
+            + f"""
+import ctypes, threading
+library, found = ctypes.CDLL(None), (ctypes.c_size_t * 32)()
+os.mkdir("run")
+for path in "restart.1", "run/restart.2", "plain":
+    put(path, "x")
+until = threading.Timer(0.2, os.unlink, [{str(held.notes / "hold")!r}])
+until.start()
+for pattern in "*", "*/rest*":
+    assert library.glob(pattern.encode(), 0, None, found) == 0, pattern
+    names = ctypes.cast(found[1], ctypes.POINTER(ctypes.c_char_p))
+    print([names[at].decode() for at in range(found[0])])
+until.join()
+assert library.glob(b"absent*", 0, None, found) == 3
+"""
+        )
+    assert done.stdout == "['plain', 'restart.1', 'run']\n['run/restart.2']\n"
+
+
 def test_a_folder_is_removed_with_its_files(node):
     """The program removes it right after the close, as tests with temporary folders do."""
     node.files(

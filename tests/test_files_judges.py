@@ -43,6 +43,14 @@ OF_RECORD = "import numpy as np\ndata = np.fromfile('restart', np.int32)[1:-1]; 
 OF_TEXT = "data = list(map(int, open('restart').read().split())); assert len(data) == 100000"
 
 
+def kill_all(node, program, number):
+    """Kills all processes of a program. A third of the kills hit the helper, too."""
+    helper = node.helper() if number % 3 == 0 else None
+    os.killpg(program.pid, signal.SIGKILL)
+    if helper:
+        end_of(helper)
+
+
 def python(text, interpreter=sys.executable):
     return [interpreter, "-c", text]
 
@@ -62,7 +70,7 @@ WRITERS = {
     "writer", [pytest.param(name, marks=[needs_judges] if "netcdf" in name else []) for name in WRITERS]
 )
 def test_a_killed_writer_leaves_a_whole_file(scratch, writer):
-    """A third of the kills hit the helper, too. The file is never older than the last one that the program has closed."""
+    """The file is never older than the last one that the program has closed."""
     chance = random.Random(writer)
     words, reader = WRITERS[writer]
     words = words()
@@ -73,10 +81,7 @@ def test_a_killed_writer_leaves_a_whole_file(scratch, writer):
                 lines = [program.stdout.readline()]
                 assert lines[0], program.stderr.read()
                 time.sleep(chance.random() * 0.2)
-                helper = node.helper() if number % 3 == 0 else None
-                os.killpg(program.pid, signal.SIGKILL)
-                if helper:
-                    end_of(helper)
+                kill_all(node, program, number)
                 lines += program.stdout.readlines()
                 kill_group(program)
             closed = int([line for line in lines if line.endswith("\n")][-1])
@@ -123,14 +128,14 @@ def test_lammps_that_is_killed_ends_as_an_undisturbed_run(scratch):
     with node_in(scratch / "run") as node:
         node.variables["LD_LIBRARY_PATH"] = str(MPICH.home / "lib")
         saved = 0
-        for _ in range(KILLS):
+        for number in range(KILLS):
             with node.started(lammps(saved, 10**9), match=("restart.melt",)) as program:
                 lines = []
                 while "saved at" not in (lines[-1:] or [""])[0]:
                     lines.append(program.stdout.readline())
                     assert lines[-1], "".join(lines) + program.stderr.read()
                 time.sleep(chance.random() * 0.1)
-                os.killpg(program.pid, signal.SIGKILL)
+                kill_all(node, program, number)
                 lines += program.stdout.readlines()
                 kill_group(program)
             steps = [int(line.split()[-1]) for line in lines if line.startswith("saved at") and line.endswith("\n")]
@@ -141,6 +146,6 @@ def test_lammps_that_is_killed_ends_as_an_undisturbed_run(scratch):
         done = node.files(lammps(saved, last), match=("restart.melt",))
         (scratch / "calm").mkdir()
         calm = node.run(lammps(0, last), folder=scratch / "calm")
-        print(end(done.stdout, last), end(calm.stdout, last))
+        print(f"lammps: {KILLS} kills, and the end is {end(done.stdout, last)}, undisturbed {end(calm.stdout, last)}")
         (step, atoms, energy), calm = end(done.stdout, last), end(calm.stdout, last)
         assert [step, atoms] == calm[:2] and abs(float(energy) - float(calm[2])) < 1e-3

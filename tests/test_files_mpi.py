@@ -38,14 +38,17 @@ class Job:
 
     def words(self, places, *calls, options=("--keep", 9), program=None):
         """The command line of a job that makes these calls."""
-        # A node may have more ranks than this machine has cores.
-        unbound = [] if self.mpi is MPICH else ["--bind-to", "none"]
-        hosts = ",".join(f"{node}:{ranks}" for node, ranks in places.items())
         words = [
-            *self.nodes.mpiexec(self.mpi), *unbound, "-hosts" if self.mpi is MPICH else "--host", hosts, "-n", sum(places.values()),
+            *self.mpiexec(), hosts_of(places), "-n", sum(places.values()),
             "sh", "-c", PROTECTED, MAINSTAY, *options, "--", *(program or [build(self.mpi)]), self.path, *calls,
         ]  # fmt: skip
         return list(map(str, words))
+
+    def mpiexec(self):
+        """The words before the list of hosts."""
+        # A node may have more ranks than this machine has cores.
+        unbound = ["-hosts"] if self.mpi is MPICH else ["--bind-to", "none", "--host"]
+        return [*self.nodes.mpiexec(self.mpi), *unbound]
 
     def how(self):
         variables = {**os.environ, "TMPDIR": str(self.temporary)}
@@ -89,6 +92,10 @@ def build(mpi):
     words = [mpi.command("mpicc"), "-std=gnu11", "-O1", *library.WARNINGS, SOURCE]
     library.once(program, words, [SOURCE], lambda made: library.run([*words, "-o", made]))
     return program
+
+
+def hosts_of(places):
+    return ",".join(f"{node}:{ranks}" for node, ranks in places.items())
 
 
 def content(value, size):

@@ -26,14 +26,21 @@ NUMPY = [
     "lib/tests/test__datasource.py",
     "_core/tests/test_memmap.py",
 ]
-# Memory file systems of older kernels have no extended attributes.
-DIFFER = ("test_copy2_xattr", "test_copyxattr", "test_copyxattr_symlinks")
+# The names of tests that end differently, each with the reason.
+OPEN = "removes a folder in which it still writes a file: that is open, is not listed, and the folder cannot be removed"
+DIFFER = {
+    "test_tempfile.TestTemporaryDirectory.test_del_on_collection_ignore_errors": OPEN,
+    "test_tempfile.TestTemporaryDirectory.test_del_on_shutdown_ignore_errors": OPEN,
+    "test_tempfile.TestTemporaryDirectory.test_explict_cleanup_ignore_errors": OPEN,
+    "test_os.ExtendedAttributeTests.test_fds": "writes the file anew, and expects the attributes of the one before",
+}
 
 
 def numpy():
     import numpy
 
-    return [sys.executable, *PYTEST, *(Path(numpy.__file__).parent / path for path in NUMPY)]
+    # NumPy's own settings of pytest need more packages.
+    return [sys.executable, *PYTEST, "--noconftest", *(Path(numpy.__file__).parent / path for path in NUMPY)]
 
 
 def netcdf4():
@@ -75,4 +82,4 @@ def test_the_results_are_the_same(scratch, suite):
     other = {name: (end, found.get(name)) for name, end in expected.items() if found.get(name) != end}
     print(f"{suite}: {len(expected)} tests, {len(other)} end differently")
     assert "passed" in found.values(), ran.stdout + ran.stderr
-    assert {name for name in other if not name.endswith(DIFFER)} == set(), (other, ran.stdout + ran.stderr)
+    assert {name for name in other if not name.endswith(tuple(DIFFER))} == set(), (other, ran.stdout + ran.stderr)

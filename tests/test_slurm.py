@@ -1,4 +1,5 @@
-"""`mainstay run` in a batch script of a real Slurm: the job goes on when a node of its allocation fails, or its time is up."""
+"""`mainstay run` in a batch script of a real Slurm: the job goes on when a node of its allocation fails, or its time is up;
+and `srun` with `mainstay files`."""
 
 import os
 import re
@@ -107,3 +108,39 @@ def test_a_job_that_is_cut_off_is_queued_again_and_goes_on(slurm, scratch):
         status, calm = run(RANKS, [program, scratch / "calm", STEPS, "-"], scratch, mpi=MPICH)
     assert re.findall(r"^from step (\d+)$", told, re.M) == ["0", "20"], told
     assert status == 0 and hashes(told)[-1:] == hashes(calm), calm
+
+
+# Each node has its own memory.
+FILES = """#!/bin/sh
+export MAINSTAY_FILES_STAGE={pools}/$SLURMD_NODENAME/stage
+mkdir -p {pools}/$SLURMD_NODENAME
+exec {mainstay} files --match 'restart.*' --set '{{}}.*' -- sh -c "exec 3> restart.$SLURM_PROCID; echo $1 >&3; $2"
+"""
+
+
+def test_srun_starts_programs_with_their_files_protected(slurm, scratch):
+    """Each of two nodes has a rank with a file of a set. Slurm tells `mainstay files` the number of ranks and of nodes."""
+
+    def job(text, then):
+        """The codes of its ranks, and the files."""
+        words = [
+            "srun",
+            "--nodes=2",
+            "--ntasks=2",
+            f"--chdir={scratch}",
+            "sh",
+            "-c",
+            './script "$@"; echo ended with $?',
+        ]
+        told = slurm.call(*words, "sh", text, then)
+        files = [path.read_text() for path in sorted(scratch.glob("restart.*"))]
+        return sorted(map(int, re.findall(r"^ended with (\d+)$", told, re.M))), files
+
+    with pool_directory() as pools:
+        (scratch / "script").write_text(FILES.format(mainstay=MAINSTAY, pools=pools))
+        (scratch / "script").chmod(0o755)
+        assert job("old", "") == ([0, 0], ["old\n"] * 2)
+        codes, files = job("half", '[ "$SLURM_PROCID" = 0 ] || kill -KILL $$')
+        assert codes[-1] == 137 and files == ["old\n"] * 2, codes
+        assert job("new", "") == ([0, 0], ["new\n"] * 2)
+        until(lambda: " ".join(path.name for path in pools.glob("*/stage")), "^$")

@@ -100,6 +100,10 @@ static bool parse(struct answer *answer, size_t length) {
   if (answer->verb == STAGE || answer->verb == BASE_COPY || answer->verb == AT || answer->verb == INSTEAD)
     if (*(answer->path = field(&at, end)) != '/') return false;
   if (answer->verb == STAGE) answer->fresh = !strcmp(field(&at, end), "new");
+  if (answer->verb == AT || answer->verb == BASE_COPY) {
+    answer->device = strtoull(field(&at, end), NULL, 10);
+    answer->inode = strtoull(field(&at, end), NULL, 10);
+  }
   if (answer->verb == ERROR) {
     int error = atoi(field(&at, end));
     answer->error = error > 0 ? error : EIO;

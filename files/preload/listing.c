@@ -91,6 +91,38 @@ EXPORT int scandirat64(int dirfd, const char *path, struct dirent64 ***entries, 
   return WITHOUT_OWN(entries, NEXT(scandirat64)(dirfd, path, entries, select, compare));
 }
 
+static void *open_folder(const char *path) { return opendir(path); }
+
+static void close_folder(void *folder) { closedir(folder); }
+
+static struct dirent *read_entry(void *folder) { return readdir(folder); }
+
+static struct dirent64 *read_entry64(void *folder) { return readdir64(folder); }
+
+/* The C library takes functions for folders from the program. Without these it would call none of ours. */
+#define WITH_OURS(name, read, look, look_link)                                                                         \
+  ({                                                                                                                   \
+    bool ours_ = found && is_on() && !(flags & GLOB_ALTDIRFUNC);                                                       \
+    if (ours_) {                                                                                                       \
+      found->gl_opendir = open_folder;                                                                                 \
+      found->gl_closedir = close_folder;                                                                               \
+      found->gl_readdir = read;                                                                                        \
+      found->gl_stat = look;                                                                                           \
+      found->gl_lstat = look_link;                                                                                     \
+    }                                                                                                                  \
+    int result_ = NEXT(name)(pattern, flags | (ours_ ? GLOB_ALTDIRFUNC : 0), failed, found);                           \
+    if (ours_) found->gl_flags &= ~GLOB_ALTDIRFUNC;                                                                    \
+    result_;                                                                                                           \
+  })
+
+EXPORT int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found) {
+  return WITH_OURS(glob, read_entry, stat, lstat);
+}
+
+EXPORT int glob64(const char *pattern, int flags, int (*failed)(const char *, int), glob64_t *found) {
+  return WITH_OURS(glob64, read_entry64, stat64, lstat64);
+}
+
 /* A closed file without its name yet counts as a file: to open it as a folder fails with ENOTDIR. */
 static void find_file_at(int dirfd, const char *path) {
   struct stat status;

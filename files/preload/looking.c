@@ -1,4 +1,4 @@
-/* Calls about a file by name: stat, access, realpath, chmod, utimes, truncate. Licence: MIT OR Apache-2.0.
+/* Calls about a file by name: stat, access, chmod, utimes, attributes, truncate. Licence: MIT OR Apache-2.0.
  *
  * The helper says where the file is now, and the real call goes there. So stat of the name and fstat of a descriptor
  * agree, as cp and HDF5 check. The helper may move the file after its answer: then the call asks again. */
@@ -26,6 +26,7 @@ static SLOW const char *find_place(struct place *place, const char *verb, int di
   if (answer.verb == ERROR) return errno = answer.error, NULL;
   if (answer.verb != AT || strlen(answer.path) >= PATH_MAX) return place->asked;
   place->staged = true;
+  identity_learn(&answer);
   return strcpy(place->where, answer.path);
 }
 
@@ -49,57 +50,72 @@ static bool is_moved(struct place *place, int result) {
     result_;                                                                                                           \
   })
 #define LOOK(dirfd, path, follow, call) PLACED("look", dirfd, path, follow, call)
+/* A stat, in STATUS. */
+#define STAT(dirfd, path, follow, call)                                                                                \
+  ({                                                                                                                   \
+    int looked_ = LOOK(dirfd, path, follow, call);                                                                     \
+    if (!looked_) identity_show(&status->st_dev, &status->st_ino);                                                     \
+    looked_;                                                                                                           \
+  })
 #define SETTLE(dirfd, path, follow, call) PLACED("settle", dirfd, path, follow, call)
 #define FOLLOWS(flags) (!((flags) & AT_SYMLINK_NOFOLLOW))
 
-EXPORT int stat(const char *path, struct stat *status) { return LOOK(AT_FDCWD, path, true, NEXT(stat)(path, status)); }
+EXPORT int stat(const char *path, struct stat *status) { return STAT(AT_FDCWD, path, true, NEXT(stat)(path, status)); }
 
 EXPORT int stat64(const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(stat64)(path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(stat64)(path, status));
 }
 
 EXPORT int lstat(const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(lstat)(path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(lstat)(path, status));
 }
 
 EXPORT int lstat64(const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(lstat64)(path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(lstat64)(path, status));
 }
 
 EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(fstatat)(dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(fstatat)(dirfd, path, status, flags));
 }
 
 EXPORT int fstatat64(int dirfd, const char *path, struct stat64 *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(fstatat64)(dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(fstatat64)(dirfd, path, status, flags));
 }
 
 EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *status) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(statx)(dirfd, path, flags, mask, status));
+  int result = LOOK(dirfd, path, FOLLOWS(flags), NEXT(statx)(dirfd, path, flags, mask, status));
+  if (result) return result;
+  dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+  ino_t inode = status->stx_ino;
+  identity_show(&device, &inode);
+  status->stx_dev_major = major(device);
+  status->stx_dev_minor = minor(device);
+  status->stx_ino = inode;
+  return 0;
 }
 
 EXPORT int __xstat(int version, const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(__xstat)(version, path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(__xstat)(version, path, status));
 }
 
 EXPORT int __xstat64(int version, const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, true, NEXT(__xstat64)(version, path, status));
+  return STAT(AT_FDCWD, path, true, NEXT(__xstat64)(version, path, status));
 }
 
 EXPORT int __lxstat(int version, const char *path, struct stat *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(__lxstat)(version, path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(__lxstat)(version, path, status));
 }
 
 EXPORT int __lxstat64(int version, const char *path, struct stat64 *status) {
-  return LOOK(AT_FDCWD, path, false, NEXT(__lxstat64)(version, path, status));
+  return STAT(AT_FDCWD, path, false, NEXT(__lxstat64)(version, path, status));
 }
 
 EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat)(version, dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat)(version, dirfd, path, status, flags));
 }
 
 EXPORT int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *status, int flags) {
-  return LOOK(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat64)(version, dirfd, path, status, flags));
+  return STAT(dirfd, path, FOLLOWS(flags), NEXT(__fxstatat64)(version, dirfd, path, status, flags));
 }
 
 EXPORT int access(const char *path, int mode) { return LOOK(AT_FDCWD, path, true, NEXT(access)(path, mode)); }
@@ -157,6 +173,10 @@ EXPORT int chown(const char *path, uid_t user, gid_t group) {
   return SETTLE(AT_FDCWD, path, true, NEXT(chown)(path, user, group));
 }
 
+EXPORT int lchown(const char *path, uid_t user, gid_t group) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lchown)(path, user, group));
+}
+
 EXPORT int fchownat(int dirfd, const char *path, uid_t user, gid_t group, int flags) {
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(fchownat)(dirfd, path, user, group, flags));
 }
@@ -169,12 +189,81 @@ EXPORT int utimes(const char *path, const struct timeval times[2]) {
   return SETTLE(AT_FDCWD, path, true, NEXT(utimes)(path, times));
 }
 
+EXPORT int lutimes(const char *path, const struct timeval times[2]) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lutimes)(path, times));
+}
+
 EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2]) {
   return SETTLE(dirfd, path, true, NEXT(futimesat)(dirfd, path, times));
 }
 
 EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags) {
   return SETTLE(dirfd, path, FOLLOWS(flags), NEXT(utimensat)(dirfd, path, times, flags));
+}
+
+/* The folder of a file that has no name yet, or NULL. */
+static SLOW const char *folder_of_new(const char *path, char to[PATH_MAX]) {
+  struct file file;
+  struct stat status;
+  bool is_new = find_wanted(&file, AT_FDCWD, path, true) && !stat(path, &status);
+  errno = ENOENT;
+  return is_new ? strcpy(to, file.folder) : NULL;
+}
+
+/* The file system of a name: a file without one has that of its folder. */
+#define FILE_SYSTEM(path, call)                                                                                        \
+  ({                                                                                                                   \
+    int saved_ = errno, result_ = (call);                                                                              \
+    if (result_ && errno == ENOENT && may_match(path) && (path = folder_of_new(path, alloca(PATH_MAX)))) {             \
+      errno = saved_;                                                                                                  \
+      result_ = (call);                                                                                                \
+    }                                                                                                                  \
+    result_;                                                                                                           \
+  })
+
+EXPORT int statfs(const char *path, struct statfs *status) { return FILE_SYSTEM(path, NEXT(statfs)(path, status)); }
+
+EXPORT int statfs64(const char *path, struct statfs64 *status) {
+  return FILE_SYSTEM(path, NEXT(statfs64)(path, status));
+}
+
+EXPORT int statvfs(const char *path, struct statvfs *status) { return FILE_SYSTEM(path, NEXT(statvfs)(path, status)); }
+
+EXPORT int statvfs64(const char *path, struct statvfs64 *status) {
+  return FILE_SYSTEM(path, NEXT(statvfs64)(path, status));
+}
+
+/* Extended attributes are read where the bytes are, and set where they stay. */
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size) {
+  return LOOK(AT_FDCWD, path, true, (int)NEXT(getxattr)(path, name, value, size));
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size) {
+  return LOOK(AT_FDCWD, path, false, (int)NEXT(lgetxattr)(path, name, value, size));
+}
+
+EXPORT ssize_t listxattr(const char *path, char *names, size_t size) {
+  return LOOK(AT_FDCWD, path, true, (int)NEXT(listxattr)(path, names, size));
+}
+
+EXPORT ssize_t llistxattr(const char *path, char *names, size_t size) {
+  return LOOK(AT_FDCWD, path, false, (int)NEXT(llistxattr)(path, names, size));
+}
+
+EXPORT int setxattr(const char *path, const char *name, const void *value, size_t size, int flags) {
+  return SETTLE(AT_FDCWD, path, true, NEXT(setxattr)(path, name, value, size, flags));
+}
+
+EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lsetxattr)(path, name, value, size, flags));
+}
+
+EXPORT int removexattr(const char *path, const char *name) {
+  return SETTLE(AT_FDCWD, path, true, NEXT(removexattr)(path, name));
+}
+
+EXPORT int lremovexattr(const char *path, const char *name) {
+  return SETTLE(AT_FDCWD, path, false, NEXT(lremovexattr)(path, name));
 }
 
 /* truncate makes a new generation, as any change does. */

@@ -70,7 +70,7 @@ static const char *after_element(const char *pattern, unsigned char c) {
 }
 
 /* fnmatch of the C library depends on the locale and may allocate. Here '*' and '?' match a slash as well. */
-bool glob(const char *pattern, const char *text) {
+bool fits(const char *pattern, const char *text) {
   const char *star = NULL, *star_text = NULL;
   for (;;) {
     if (*pattern == '*') {
@@ -108,7 +108,7 @@ static bool is_reserved(const char *name) {
   static const char *const patterns[] = {".*",       "*.locktest.*",         "*_cid-*.sm", "sem.OMPIO_*",
                                          "*.shfp.*", "*-[0-9]*-[0-9]*.lock", "*\n*"};
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-    if (glob(patterns[i], name)) return true;
+    if (fits(patterns[i], name)) return true;
   return false;
 }
 
@@ -125,11 +125,11 @@ bool is_candidate(const char *path) {
   bool matches = false;
   for (int i = 0; i < settings.match.count && !matches; i++) {
     const struct pattern *pattern = &settings.match.at[i];
-    matches = has_tail(name, length, pattern) && (pattern->slash || glob(pattern->text, name));
+    matches = has_tail(name, length, pattern) && (pattern->slash || fits(pattern->text, name));
   }
   if (!matches || is_reserved(name)) return false;
   for (int i = 0; i < settings.exclude.count; i++)
-    if (!settings.exclude.at[i].slash && glob(settings.exclude.at[i].text, name)) return false;
+    if (!settings.exclude.at[i].slash && fits(settings.exclude.at[i].text, name)) return false;
   return !is_below(path, "/proc") && !is_below(path, "/dev") && !is_below(path, "/sys");
 }
 
@@ -180,13 +180,13 @@ static void given_path(char *to, size_t size, int dirfd, const char *path) {
 
 static bool matches_path(const struct patterns *patterns, const char *path) {
   for (int i = 0; i < patterns->count; i++)
-    if (patterns->at[i].slash && glob(patterns->at[i].text, path)) return true;
+    if (patterns->at[i].slash && fits(patterns->at[i].text, path)) return true;
   return false;
 }
 
 static bool matches_name(const struct patterns *patterns, const char *name) {
   for (int i = 0; i < patterns->count; i++)
-    if (!patterns->at[i].slash && glob(patterns->at[i].text, name)) return true;
+    if (!patterns->at[i].slash && fits(patterns->at[i].text, name)) return true;
   return false;
 }
 

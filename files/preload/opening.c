@@ -113,11 +113,13 @@ SLOW int open_named(int dirfd, const char *path, int flags, mode_t mode, char *n
       return errno = error, -1;
     }
     if (course == COURSE_READ) {
+      identity_learn(&choice.answer);
       fd = NEXT(open)(choice.answer.path, flags & ~(dropped | O_TRUNC));
       /* The helper may have moved the file since its answer. */
       if (fd >= 0 || errno != ENOENT) break;
     }
     if (course == COURSE_BASE) {
+      identity_learn(&choice.answer);
       fd = NEXT(open)(choice.answer.path, (flags & ~(dropped | O_TRUNC | O_ACCMODE)) | O_RDONLY);
       if (fd >= 0 && base_add(fd, flags & O_ACCMODE, &choice.file)) break;
       if (fd >= 0) raw_close(fd);

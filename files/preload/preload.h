@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,10 +27,14 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include <utime.h>
 
@@ -106,7 +111,7 @@ struct file {
   bool wanted; /* the patterns match */
   mode_t mode; /* of the published name */
 };
-bool glob(const char *pattern, const char *text);
+bool fits(const char *pattern, const char *text);
 bool is_below(const char *path, const char *folder);
 /* Looks at the last part of PATH only, without a system call. */
 bool is_candidate(const char *path);
@@ -127,6 +132,7 @@ struct answer {
   const char *path;
   bool fresh; /* STATE is new */
   int error;
+  uint64_t device, inode; /* of AT and BASE_COPY: under its name the file will have these; 0: nobody knows yet */
   char bytes[MESSAGE_MAX + 1];
 };
 struct request {
@@ -251,6 +257,13 @@ enum course shared_course(void);
 void shared_opened(uint64_t id);
 /* Whether the end of MPI_File_open will report this close to the helper. */
 bool shared_closes_late(struct entry entry);
+
+/* ---- identity.c: device and inode of a file that is on its way to its name ---- */
+
+/* Remembers the file of an answer AT or BASE_COPY. */
+void identity_learn(const struct answer *answer);
+/* Replaces device and inode of a staged file by those of the published one, if they are known. */
+void identity_show(dev_t *device, ino_t *inode);
 
 /* ---- naming.c ---- */
 

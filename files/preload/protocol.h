@@ -59,8 +59,8 @@
  * answer
  * stage ID PATH STATE     open PATH to write. STATE is new (an empty file, or a copy of the old one) or joined (another
  *                         descriptor has it open to write). The library adds O_TRUNC if the program asked for it
- * base PATH               open PATH to read only. At its first change send `change`, and exchange the descriptor
- * at PATH                 the file is there now
+ * base PATH DEVICE INODE  open PATH to read only. At its first change send `change`, and exchange the descriptor
+ * at PATH DEVICE INODE    the file is there now. It will have this device and inode under its name; 0 0: nobody knows yet
  * instead PATH TEXT       the newest generation is damaged, PATH is an older one. Print TEXT
  * published               the name itself is the file
  * plain TEXT              go on without the helper. Print TEXT if it is not empty

@@ -76,7 +76,7 @@ static bool is_launcher(void) {
   const char *name = strrchr(path, '/');
   name = name ? name + 1 : path;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (glob(names[i], name)) return true;
+    if (fits(names[i], name)) return true;
   return false;
 }
 

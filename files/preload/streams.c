@@ -59,6 +59,7 @@ static SLOW FILE *open_matching(const char *path, const char *mode, FILE *old, b
     if (course == COURSE_BASE) course = COURSE_PASS;
     if (course == COURSE_PASS) return *pass = true, errno = saved, NULL;
     if (course == COURSE_FAIL) return abandon(old);
+    if (course == COURSE_READ) identity_learn(&choice.answer);
     const char *how = without_exclusive(plain_mode, mode);
     stream = old                                             ? NEXT(freopen)(choice.answer.path, how, old)
              : course == COURSE_STAGE && choice.answer.fresh ? open_new(choice.answer.path, flags, how)

@@ -13,6 +13,8 @@ int __xstat(int version, const char *path, struct stat *status);
 int __xstat64(int version, const char *path, struct stat64 *status);
 int __lxstat(int version, const char *path, struct stat *status);
 int __lxstat64(int version, const char *path, struct stat64 *status);
+int __fxstat(int version, int fd, struct stat *status);
+int __fxstat64(int version, int fd, struct stat64 *status);
 int __fxstatat(int version, int dirfd, const char *path, struct stat *status, int flags);
 int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *status, int flags);
 /* glibc has these from 2.34 on. */
@@ -30,12 +32,15 @@ int execveat(int dirfd, const char *path, char *const words[], char *const varia
   X(mmap) X(mmap64) X(munmap) X(kill) X(sendfile) X(sendfile64) X(copy_file_range) X(splice) X(aio_write)              \
   X(aio_write64)                                                                                                       \
   X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx)                                               \
+  X(fstat) X(fstat64) X(__fxstat) X(__fxstat64)                                                                         \
   X(__xstat) X(__xstat64) X(__lxstat) X(__lxstat64) X(__fxstatat) X(__fxstatat64)                                      \
   X(access) X(eaccess) X(euidaccess) X(faccessat) X(realpath) X(__realpath_chk) X(canonicalize_file_name)              \
-  X(chmod) X(fchmodat) X(chown) X(fchownat) X(utime) X(utimes) X(utimensat) X(futimesat) X(truncate) X(truncate64)     \
+  X(chmod) X(fchmodat) X(chown) X(lchown) X(fchownat) X(utime) X(utimes) X(lutimes) X(utimensat) X(futimesat)          \
+  X(statfs) X(statfs64) X(statvfs) X(statvfs64) X(truncate) X(truncate64) X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr) X(setxattr) X(lsetxattr)               \
+  X(removexattr) X(lremovexattr)                                                                                       \
   X(rename) X(renameat) X(renameat2) X(link) X(linkat) X(unlink) X(unlinkat) X(remove)                                 \
   X(mkdir) X(mkdirat) X(symlink) X(symlinkat) X(mkfifo) X(mkfifoat)                                                     \
-  X(rmdir) X(opendir) X(fdopendir) X(readdir) X(readdir64) X(scandir) X(scandir64) X(scandirat) X(scandirat64)         \
+  X(rmdir) X(opendir) X(fdopendir) X(readdir) X(readdir64) X(scandir) X(scandir64) X(scandirat) X(scandirat64) X(glob) X(glob64)         \
   X(_exit) X(_Exit) X(quick_exit) X(daemon) X(execve) X(execvpe) X(fexecve) X(execveat)                                                         \
   X(posix_spawn_file_actions_addopen) X(posix_spawn) X(posix_spawnp) X(system) X(popen)
 /* clang-format on */

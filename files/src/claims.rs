@@ -173,7 +173,8 @@ mod tests {
     fn a_job_has_one_claim_of_a_name_and_drops_those_of_other_jobs() {
         let folder = tempfile::tempdir().unwrap();
         let named = Named::in_folder(folder.path(), OsStr::new("restart.1")).unwrap();
-        let (one, two) = (claim("one"), claim("two"));
+        let one = claim("one");
+        let two = Claim { id: Id::after(Some(one.id), 1), ..claim("two") };
         assert!(make(&named, "a", &one).unwrap());
         assert!(!make(&named, "a", &two).unwrap());
         assert_eq!(find(&named, "a"), Some(one.clone()));

@@ -1,12 +1,16 @@
 //! Copies a staged file to its target past the page cache, by several threads, and hashes its blocks on the way.
 
 use mainstay_format::{BLOCK, HASH_BYTES, hash};
-use rustix::fs::OFlags;
+use rustix::{
+    fs::{OFlags, SeekFrom, seek},
+    io::Errno,
+};
 use std::{
     fs::{File, OpenOptions},
-    io,
+    io, iter,
     num::NonZero,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -27,20 +31,59 @@ pub fn hash_all(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     walk(bytes, |at, piece| file.read_exact_at(piece, at))
 }
 
+/// A file with more parts than this counts as one part.
+const PARTS_MAX: usize = 4096;
+
+/// The parts of a file between its holes, in their order.
+pub fn parts(file: &File) -> io::Result<Vec<Range<u64>>> {
+    let found = file.metadata()?;
+    let bytes = found.len();
+    let all = || iter::once(0..bytes).collect();
+    if found.blocks() * 512 >= bytes {
+        return Ok(all());
+    }
+    let (mut parts, mut at) = (Vec::new(), 0);
+    while at < bytes && parts.len() <= PARTS_MAX {
+        let begin = match seek(file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            // The file system has no holes.
+            Err(_) => return Ok(all()),
+            Ok(begin) => begin,
+        };
+        at = seek(file, SeekFrom::Hole(begin))?.min(bytes);
+        parts.push(begin..at);
+    }
+    Ok(if parts.len() > PARTS_MAX { all() } else { parts })
+}
+
+/// The ranges of `piece`, which begins at `at`, that lie in `parts`.
+fn of_piece(parts: &[Range<u64>], at: u64, piece: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let end = at + piece.len() as u64;
+    let first = parts.partition_point(|part| part.end <= at);
+    let inside = parts[first..].iter().take_while(move |part| part.start < end);
+    inside.map(move |part| (part.start.max(at) - at) as usize..(part.end.min(end) - at) as usize)
+}
+
+fn write_parts(to: &File, parts: &[Range<u64>], at: u64, piece: &[u8]) -> io::Result<()> {
+    of_piece(parts, at, piece).try_for_each(|part| to.write_all_at(&piece[part.clone()], at + part.start as u64))
+}
+
 /// Copies `bytes` bytes of `from` to the file at `to`, syncs it, and returns the hashes of all blocks. The room of `to` is
-/// set aside already.
+/// set aside already. The holes of `from` stay holes.
 pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let cached = OpenOptions::new().write(true).open(to)?;
     // Some file systems have no direct writes.
     let direct = OpenOptions::new().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(to).ok();
+    let parts = parts(from)?;
     let hashes = walk(bytes, |at, piece| {
         from.read_exact_at(piece, at)?;
-        let is_aligned = piece.len().is_multiple_of(BLOCK);
+        let is_whole = of_piece(&parts, at, piece).next() == Some(0..piece.len());
+        let is_aligned = is_whole && piece.len().is_multiple_of(BLOCK);
         match direct.as_ref().filter(|_| is_aligned).map(|direct| direct.write_all_at(piece, at)) {
             Some(Err(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
             Some(Ok(())) => Ok(()),
-            // The last bytes of the file, or a file system with other rules.
-            _ => cached.write_all_at(piece, at),
+            // The last bytes of the file, a piece with holes, or a file system with other rules.
+            _ => write_parts(&cached, &parts, at, piece),
         }
     })?;
     cached.set_len(bytes)?;
@@ -49,14 +92,15 @@ pub fn carry(from: &File, to: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(hashes)
 }
 
-/// Copies `from` to `to` within memory.
+/// Copies `from` to `to`, an empty file in memory. Holes stay holes.
 pub fn fill(from: &File, to: &File) -> io::Result<()> {
     let bytes = from.metadata()?.len();
+    let parts = parts(from)?;
     walk(bytes, |at, piece| {
         from.read_exact_at(piece, at)?;
-        to.write_all_at(piece, at)
-    })
-    .map(drop)
+        write_parts(to, &parts, at, piece)
+    })?;
+    to.set_len(bytes)
 }
 
 /// Calls `fill` in several threads, for each piece of a file, and hashes the bytes.
@@ -133,5 +177,22 @@ mod tests {
             let expected: Vec<u8> = content.chunks(BLOCK).flat_map(hash).collect();
             assert!(hashes == expected, "{bytes}");
         }
+    }
+
+    #[test]
+    fn holes_stay_holes_and_each_byte_has_its_place() {
+        let (memory, disk) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (memory.path().join("from"), disk.path().join("to"));
+        let file = File::create(&from).unwrap();
+        file.set_len((4 * PIECE + 5) as u64).unwrap();
+        for (at, bytes) in [(PIECE - 3, BLOCK), (2 * PIECE, PIECE), (4 * PIECE + 2, 3)] {
+            file.write_all_at(&vec![7; bytes], at as u64).unwrap();
+        }
+        fs::write(&to, b"").unwrap();
+        let content = fs::read(&from).unwrap();
+        let hashes = carry(&File::open(&from).unwrap(), &to, content.len() as u64).unwrap();
+        assert!(fs::read(&to).unwrap() == content);
+        assert!(hashes == content.chunks(BLOCK).flat_map(hash).collect::<Vec<u8>>());
+        assert!(fs::metadata(&to).unwrap().blocks() * 512 < 2 * PIECE as u64);
     }
 }

@@ -21,7 +21,8 @@ use rustix::{
 };
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io,
+    io, iter,
+    ops::Range,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -41,15 +42,20 @@ pub struct Parcel {
     pub claim: Option<(String, String)>,
 }
 
-/// Sets room aside for a staged file of `bytes` bytes. The program learns at `close` that there is none.
-pub fn reserve(named: &Named, id: Id, bytes: u64) -> io::Result<()> {
+/// Sets room aside for a staged file. The program learns at `close` that there is none.
+pub fn reserve(named: &Named, id: Id, staged: &Path) -> io::Result<()> {
+    // One that cannot be read, or has no holes, is a single part.
+    let whole = || fs::metadata(staged).map_or_else(|_| Vec::new(), |found| iter::once(0..found.len()).collect());
+    let parts = File::open(staged).and_then(|file| copy::parts(&file)).unwrap_or_else(|_| whole());
+    let bytes: u64 = parts.iter().map(|part| part.end - part.start).sum();
     beside(&named.folder, "writing")?;
     let path = writing_path(&named.folder, id);
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
     if bytes == 0 {
         return Ok(());
     }
-    let given = match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+    let set_aside = |part: &Range<u64>| fallocate(&file, FallocateFlags::KEEP_SIZE, part.start, part.end - part.start);
+    let given = match parts.iter().try_for_each(set_aside) {
         // The file system cannot set room aside: compare with the free bytes.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => match statvfs(&named.folder) {
             Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < bytes => Err(Errno::NOSPC),
@@ -74,7 +80,7 @@ pub fn bring(parcel: &Parcel) -> io::Result<()> {
         from.sync_all()?;
         hashes
     } else {
-        reserve(&parcel.named, parcel.id, bytes)?;
+        reserve(&parcel.named, parcel.id, &parcel.staged)?;
         carry(&from, &path, bytes)?
     };
     take_over(&from, &parcel.named.path(), &path)?;

@@ -320,7 +320,7 @@ impl Stage {
         }
     }
 
-    /// Removes memory that was set aside, files without a record, and records that a killed helper has not written to their end.
+    /// Removes memory that was set aside, files without a record, and halves of records.
     pub fn clear_remains(&self) -> io::Result<()> {
         let ids = self.ids()?;
         for folder in FOLDERS {
@@ -354,6 +354,16 @@ pub fn names(folder: &Path) -> io::Result<Vec<String>> {
 mod tests {
     use super::*;
     use std::ffi::OsStr;
+
+    #[test]
+    fn half_a_record_of_a_killed_helper_goes() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let stage = Stage::make(Some(&folder.path().join("stage"))).unwrap();
+        let half = stage.record_path(Id::after(None, 3)).with_extension("new");
+        fs::write(&half, "half").unwrap();
+        stage.clear_remains().unwrap();
+        assert!(!half.exists());
+    }
 
     #[test]
     fn a_record_comes_back_and_a_damaged_one_is_refused() {

@@ -161,10 +161,12 @@ fn decode(bytes: &[u8]) -> Option<Answer> {
         let path = Path::new(OsStr::from_bytes(rest.get(at)?));
         path.is_absolute().then(|| path.to_owned())
     };
+    let number = |at: usize| text(at)?.parse::<u64>().ok();
+    let inode = || Some(Some((number(1)?, number(2)?)).filter(|inode| *inode != (0, 0)));
     Some(match *verb {
         b"stage" => Answer::Stage { id: Id::from_text(&text(0)?)?, path: path(1)?, is_new: text(2)? == "new" },
-        b"base" => Answer::Base(path(0)?),
-        b"at" => Answer::At(path(0)?),
+        b"base" => Answer::Base(path(0)?, inode()?),
+        b"at" => Answer::At(path(0)?, inode()?),
         b"instead" => Answer::Instead(path(0)?, text(1)?),
         b"published" => Answer::Published,
         b"plain" => Answer::Plain(text(0)?),
@@ -184,8 +186,9 @@ mod tests {
         let path = PathBuf::from("/a/b");
         let all = [
             Answer::Stage { id: Id::after(None, 3), path: path.clone(), is_new: true },
-            Answer::Base(path.clone()),
-            Answer::At(path.clone()),
+            Answer::Base(path.clone(), None),
+            Answer::At(path.clone(), None),
+            Answer::At(path.clone(), Some((64, 7))),
             Answer::Instead(path, "older".to_owned()),
             Answer::Published,
             Answer::Plain("why".to_owned()),

@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         for _ in 0..TRIES_MAX {
             let Some(found) = self.find_wanted(caller, spot, follows) else { return Reply::Pass };
             result = match self.asker.about(verb, &found) {
-                Answer::At(path) => call(&path),
+                Answer::At(path, _) => call(&path),
                 Answer::Error(number, _) => Err(number),
                 _ => return Reply::Pass,
             };

@@ -49,7 +49,7 @@ impl Supervisor<'_> {
             } else if has(libc::O_APPEND) {
                 // The file is a log, unless the program also writes it as a restart file.
                 match self.asker.settle_to_append(&found) {
-                    Answer::At(_) => self.asker.write(&found, &how(flags)),
+                    Answer::At(..) => self.asker.write(&found, &how(flags)),
                     other => other,
                 }
             } else {
@@ -60,7 +60,7 @@ impl Supervisor<'_> {
                     let rights = (is_new && has(libc::O_CREAT) && found.kind.is_none()).then_some(mode);
                     return self.give_staged(notice, caller, (id, &path), flags, rights);
                 }
-                Answer::At(path) | Answer::Instead(path, _) => match open_as(&path, flags & !libc::O_TRUNC) {
+                Answer::At(path, _) | Answer::Instead(path, _) => match open_as(&path, flags & !libc::O_TRUNC) {
                     // The helper may have moved the file since its answer.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     opened => return self.give(notice, opened, flags),

@@ -125,7 +125,7 @@ impl Helper {
             },
         };
         if !how.writes_at_once {
-            return Some(Answer::Base(base));
+            return Some(Answer::Base(base, newest.and_then(|id| self.inode_of(id))));
         }
         if let Some(answer) = self.claim(named, how, options) {
             return Some(answer);
@@ -321,7 +321,7 @@ impl Helper {
         let Some(staged) = self.staged.get(&id).filter(|staged| !staged.record.is_through) else { return Ok(()) };
         let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
         self.room.learns(&staged.record.named.key, bytes);
-        let Err(failed) = publish::reserve(&staged.record.named, id, bytes) else { return Ok(()) };
+        let Err(failed) = publish::reserve(&staged.record.named, id, &staged.path) else { return Ok(()) };
         let path = printable_path(&staged.record.named.path());
         let text = format!("{path}: no room for {bytes} bytes ({failed}); the previous file stays");
         if staged.holders.is_empty() {

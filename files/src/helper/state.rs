@@ -10,7 +10,7 @@ use super::{
     records::holders::{Holders, Origin, Pid},
     records::kernel::{self, is_dying},
     records::lines::Lines,
-    records::request::{Answer, How, Request, Verb},
+    records::request::{Answer, How, Inode, Request, Verb},
     records::room::Room,
     records::uncaught::Uncaught,
     shared::{Across, set_progress},
@@ -366,7 +366,21 @@ impl Helper {
     /// The answer with the place of a file. A file in the target's file system may have its name already.
     pub(super) fn at(&self, id: Id) -> Answer {
         let Staged { record, path, .. } = &self.staged[&id];
-        if record.is_through && !path.exists() { Answer::Published } else { Answer::At(path.clone()) }
+        if record.is_through && !path.exists() {
+            Answer::Published
+        } else {
+            Answer::At(path.clone(), self.inode_of(id))
+        }
+    }
+
+    /// The inode of the file that gets the name. Its room was set aside at the `close`, and it may have the name by now.
+    pub(super) fn inode_of(&self, id: Id) -> Option<Inode> {
+        let Staged { record, state, .. } = &self.staged[&id];
+        let is_on_its_way = matches!(state, State::Whole | State::Carrying | State::Ready) && !record.is_through;
+        let places = [writing_path(&record.named.folder, id), record.named.path()];
+        let found =
+            is_on_its_way.then(|| places.iter().find_map(|place| fs::symlink_metadata(place).ok())).flatten()?;
+        Some((found.dev(), found.ino()))
     }
 
     /// Does all work that has become possible: judges files without holders, and publishes whole files.
@@ -534,7 +548,8 @@ impl Helper {
         }
         self.lines.replaced(&named.key, id);
         tell_run(&staged.record);
-        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len());
+        // Holes need no memory.
+        let bytes = fs::metadata(&staged.path).map_or(0, |found| found.len().min(found.blocks() * 512));
         let (in_memory, room_bytes) = (!staged.record.is_through, staged.record.options.room_bytes);
         self.forget(id);
         // Older failed files of the name are outdated.

@@ -94,8 +94,11 @@ pub fn encode(answer: &Answer) -> Vec<u8> {
         Answer::Stage { id, path: at, is_new } => {
             vec![word("stage"), word(&id.to_string()), path(at), word(if *is_new { "new" } else { "joined" })]
         }
-        Answer::Base(at) => vec![word("base"), path(at)],
-        Answer::At(at) => vec![word("at"), path(at)],
+        Answer::Base(at, inode) | Answer::At(at, inode) => {
+            let verb = if matches!(answer, Answer::Base(..)) { "base" } else { "at" };
+            let (device, inode) = inode.unwrap_or_default();
+            vec![word(verb), path(at), word(&device.to_string()), word(&inode.to_string())]
+        }
         Answer::Instead(at, text) => vec![word("instead"), path(at), word(text)],
         Answer::Published => vec![word("published")],
         Answer::Plain(text) => vec![word("plain"), word(text)],

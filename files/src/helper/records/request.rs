@@ -165,6 +165,9 @@ pub enum End {
     Unused,
 }
 
+/// Device and inode.
+pub type Inode = (u64, u64);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Stage {
@@ -172,8 +175,9 @@ pub enum Answer {
         path: PathBuf,
         is_new: bool,
     },
-    Base(PathBuf),
-    At(PathBuf),
+    Base(PathBuf, Option<Inode>),
+    /// The second part: the inode that the file will have under its name, if it is on its way there.
+    At(PathBuf, Option<Inode>),
     Instead(PathBuf, String),
     Published,
     Plain(String),
