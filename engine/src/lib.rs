@@ -51,7 +51,11 @@ pub use config::{
     UnknownVariable, Value, WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
+#[cfg(feature = "simulation")]
+pub use ground::{FileOperation, World, current_world, enter};
 pub use ground::{kernel_bytes, kernel_text, unix_ns};
+#[cfg(feature = "simulation")]
+pub use mutant::{become_mutant, mutants};
 pub use plural::count;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};

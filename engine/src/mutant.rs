@@ -1,32 +1,83 @@
-//! Wrong variants of the commit protocol; the crash tests must catch each of them. Only the engine's own tests have
+//! Wrong variants of the engine; the tests must catch each of them. Only the engine's own tests and the simulation have
 //! them; otherwise every question is answered with a constant `false`.
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Mutant {
-    #[cfg(test)]
-    None = 0,
+/// Makes the variants, with their names.
+macro_rules! mutants {
+    ($($(#[doc = $meaning:literal])+ $name:ident,)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Mutant {
+            #[cfg(any(test, feature = "simulation"))]
+            None,
+            $($(#[doc = $meaning])+ $name,)+
+        }
+
+        /// The variants, each with its meaning.
+        #[cfg(feature = "simulation")]
+        const ALL: &[(Mutant, &str, &str)] = &[$((Mutant::$name, stringify!($name), concat!($($meaning),+))),+];
+    };
+}
+
+mutants! {
     /// The root is published before its data is durable.
-    SlotBeforeSync = 1,
+    SlotBeforeSync,
+    /// The slot is not synced.
+    SlotNotSynced,
     /// A new root goes to "the other slot" by parity instead of the one with the lower sequence.
     SlotByParity,
+    /// A new root goes over the newest one.
+    SlotOverNewest,
+    /// The names of a new layout are not synced.
+    DirectoryNotSynced,
     /// Revisions are distinguished only by their number.
     NoId,
     /// Each rank restores its newest shard not newer than the lowest of all ranks' newest.
     MinimumInsteadOfIntersection,
     /// Blocks count as free as soon as the revision is not kept, even if a slot still refers to them.
     FreeTooEarly,
+    /// The blocks of a new shard are written before the roots that refer to their old contents are replaced.
+    RootsNotFreed,
+    /// A new root drops the older revisions at once, before all ranks have the new one.
+    OlderDroppedAtOnce,
+    /// A shard is published while one of its parts is still being written.
+    CommittedTooEarly,
+    /// One piece of a shard is not written.
+    PieceLeftOut,
+    /// Restored blocks are not compared with their hashes.
+    BlocksNotVerified,
+    /// A rank that failed to save its shard does not tell the others.
+    FailureNotTold,
+    /// `wait` does not wait for the nearest level.
+    WaitsForNothing,
+    /// `wait` does not wait for the other levels.
+    FartherNotAwaited,
+    /// `wait` does not wait for the copies on other nodes.
+    CopiesNotAwaited,
     /// A copy counts as present once it has arrived, and is never published.
     CopyNotPublished,
+    /// A copy counts as present before it is published.
+    CopyCountsTooEarly,
     /// The older revision is dropped on its own node once the newer one is there, before that has its copies.
     GivenUpWithOneCopy,
     /// Copies are on the next rank, on any node.
     HolderBeside,
     /// Copies are on other nodes, in any failure domain.
     HolderInDomain,
+    /// A job that opens a space goes on with the lineage of the job before.
+    LineageNotRenewed,
+    /// A revision that failed gives its number to the next one.
+    NumberUsedAgain,
+    /// The end of a job frees the memory of the nodes before its newest revision is anywhere else.
+    MemoryFreedUnsaved,
+    /// `close` leaves the newest revision on disks that may be lost.
+    LeftOnDisks,
+    /// A layout is removed before a newer one has a whole revision.
+    LayoutDroppedEarly,
+    /// A lock that another process holds is taken all the same.
+    LocksIgnored,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 mod switch {
     use super::Mutant;
     use std::{
@@ -42,6 +93,7 @@ mod switch {
     }
 
     /// Sets a variable for the rank on this thread, because ranks that are threads share one environment.
+    #[cfg(test)]
     pub(super) fn tell(name: &'static str, value: String) {
         VALUE.set(Some((name, value.into())));
     }
@@ -69,20 +121,34 @@ mod tests;
 
 #[cfg(test)]
 use switch::{activate, tell};
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) use switch::{is, is_any, value_of};
 
-#[cfg(not(test))]
+/// The names of the wrong variants, each with its meaning.
+#[cfg(feature = "simulation")]
+pub fn mutants() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|(_, name, meaning)| (*name, meaning.trim()))
+}
+
+/// Makes this whole process the wrong variant `name`. Returns whether there is one.
+#[cfg(feature = "simulation")]
+pub fn become_mutant(name: &str) -> bool {
+    let found = ALL.iter().find(|(_, of, _)| *of == name);
+    found.iter().for_each(|(mutant, ..)| switch::activate(*mutant));
+    found.is_some()
+}
+
+#[cfg(not(any(test, feature = "simulation")))]
 pub(crate) const fn is(_mutant: Mutant) -> bool {
     false
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "simulation")))]
 pub(crate) const fn is_any() -> bool {
     false
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "simulation")))]
 pub(crate) const fn value_of(_name: &str) -> Option<std::ffi::OsString> {
     None
 }

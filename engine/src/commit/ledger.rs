@@ -289,7 +289,7 @@ impl Ledger {
 
     /// Writes the roots that drop old revisions; called before the first block of the allocation is written.
     pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
-        for catalogue in &allocation.freeing {
+        for catalogue in allocation.freeing.iter().filter(|_| !mutant::is(Mutant::RootsNotFreed)) {
             self.check_slots()?;
             match self.newest().filter(|root| root.leads_by(*catalogue)) {
                 Some(root) => self.write_root(root.clone(), false)?,
@@ -304,6 +304,7 @@ impl Ledger {
         self.check_slots()?;
         self.check_freed(allocation)?;
         self.check_shared(allocation)?;
+        let retained = if mutant::is(Mutant::OlderDroppedAtOnce) { &[] } else { retained };
         let mut kept = self.retained(retained);
         kept.push(Arc::new(shard));
         self.write_catalogue(kept, allocation.catalogue, false)
@@ -393,11 +394,16 @@ impl Ledger {
         if mutant::is(Mutant::SlotByParity) {
             lower = (root.slot.sequence % 2) as usize;
         }
+        if mutant::is(Mutant::SlotOverNewest) {
+            lower = 1 - lower;
+        }
         check_overwritten(sequences, lower, root.slot.sequence)?;
         debug_assert!(mutant::is_any() || self.keeps_held(&root.kept), "a root drops a held revision");
         // Once the write has begun, the slot is in doubt until the sync has returned.
         self.portion.write_slot(lower, &root.slot)?;
-        self.portion.sync()?;
+        if !mutant::is(Mutant::SlotNotSynced) {
+            self.portion.sync()?;
+        }
         self.slots[lower] = Some(root);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Allocates room in a file, with real blocks, without interruption by signals.
 
-use crate::ground::control_group;
+use crate::ground::{control_group, is_on_simulated_disk};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -14,7 +14,7 @@ use std::{fs, io};
 
 /// Whether `file`, or the directory, is in memory.
 pub(super) fn is_memory(file: &fs::File) -> bool {
-    fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
+    fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) && !is_on_simulated_disk(file)
 }
 
 /// Allocates `bytes` of `file` from `at` on. Signals are blocked meanwhile: a tmpfs (before Linux 6.18) begins again

@@ -3,7 +3,10 @@
 
 use super::{FileSystem, allocate::available, file_system::FUSE, stripes};
 use crate::{
-    ground::files::{self, Open},
+    ground::{
+        files::{self, Open},
+        is_on_simulated_disk,
+    },
     printable::printable_path,
 };
 use rustix::fs::{FsWord, statfs};
@@ -111,7 +114,7 @@ impl Facts {
         Some(Facts {
             device_number: fs::metadata(path).map_or(0, |found| found.dev()),
             file_system: FileSystem::of(path, kind),
-            is_memory: kind == TMPFS,
+            is_memory: kind == TMPFS && !files::directory(path).is_ok_and(|folder| is_on_simulated_disk(&folder)),
             is_process: kind == FUSE,
         })
     }

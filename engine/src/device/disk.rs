@@ -11,7 +11,11 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    ground::files::{self, Open},
+    ground::{
+        FileOperation,
+        files::{self, Open},
+        perform,
+    },
     printable::printable_path,
 };
 use std::{
@@ -112,23 +116,36 @@ impl Device for Disk {
 
     fn open(&self, name: &str, access: Access, new: Option<&NewFile>) -> io::Result<Arc<dyn File>> {
         if let Some(wanted) = new {
-            return Ok(Arc::new(self.make_file(name, wanted)?));
+            let operation = FileOperation::Make { path: &self.directory.join(name) };
+            return perform(operation, || Ok(Arc::new(self.make_file(name, wanted)?) as _));
         }
         let path = path::absolute(self.directory.join(name))?;
-        Ok(Arc::new(OnDemand::open(path, access, &self.recent)?))
+        let found = path.clone();
+        perform(FileOperation::Open { path: &found }, || Ok(Arc::new(OnDemand::open(path, access, &self.recent)?) as _))
     }
 
     fn name(&self, change: Naming<'_>) -> io::Result<()> {
         let at = |name: &str| self.directory.join(name);
         match change {
-            Naming::Rename { from, to } => fs::rename(at(from), at(to)),
-            Naming::Remove(name) => fs::remove_file(at(name)),
-            Naming::Link { of, name } => fs::hard_link(at(of), at(name)),
+            Naming::Rename { from, to } => {
+                let (from, to) = (at(from), at(to));
+                perform(FileOperation::Rename { from: &from, to: &to }, || fs::rename(&from, &to))
+            }
+            Naming::Remove(name) => {
+                let path = at(name);
+                perform(FileOperation::Remove { path: &path }, || fs::remove_file(&path))
+            }
+            Naming::Link { of, name } => {
+                let (of, name) = (at(of), at(name));
+                perform(FileOperation::Link { of: &of, name: &name }, || fs::hard_link(&of, &name))
+            }
         }
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        files::directory(&self.directory)?.sync_all()
+        perform(FileOperation::SyncDirectory { path: &self.directory }, || {
+            files::directory(&self.directory)?.sync_all()
+        })
     }
 
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {

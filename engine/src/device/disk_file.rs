@@ -6,7 +6,7 @@ use super::{
     File, FileStatus, Known, MapNew, Mapped, Source, lazy, mapped::Whole, status::known, unsupported::is_unsupported,
     within_limit,
 };
-use crate::ground::files::Open;
+use crate::ground::{FileOperation, files::Open, perform};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{
@@ -86,10 +86,8 @@ impl DiskFile {
             done => done,
         }
     }
-}
 
-impl File for DiskFile {
-    fn read(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize> {
+    fn read_now(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize> {
         // A write past the cache drops the cached bytes of its range.
         if from == Source::Cache && self.is_local {
             return self.cached.read_at(buffer, offset);
@@ -103,8 +101,7 @@ impl File for DiskFile {
         self.through_cache(|cached| cached.read_at(buffer, offset))
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        within_limit(offset.saturating_add(bytes.len() as u64))?;
+    fn write_now(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         if !self.is_on_fuse
             && let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset)
         {
@@ -114,7 +111,7 @@ impl File for DiskFile {
         self.through_cache(|cached| cached.write_at(bytes, offset))
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync_now(&self) -> io::Result<()> {
         // A descriptor reports the write errors since it was opened, so the writing descriptor is synced. No other is:
         // a sync may wait for all that other processes have written to the file meanwhile.
         let direct = self.direct.as_ref().filter(|_| !self.is_on_fuse);
@@ -127,6 +124,21 @@ impl File for DiskFile {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }
         Ok(())
+    }
+}
+
+impl File for DiskFile {
+    fn read(&self, buffer: &mut [u8], offset: u64, from: Source) -> io::Result<usize> {
+        perform(FileOperation::Read { file: &self.cached }, || self.read_now(buffer, offset, from))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        within_limit(offset.saturating_add(bytes.len() as u64))?;
+        perform(FileOperation::Write { file: &self.cached, at: offset, bytes }, || self.write_now(bytes, offset))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        perform(FileOperation::Sync { file: &self.cached }, || self.sync_now())
     }
 
     fn status(&self, of: Known) -> io::Result<FileStatus> {

@@ -2,11 +2,12 @@
 //! and received into there without a further copy.
 
 use super::{MapNew, Mapping, allocate::is_memory, huge::give_all};
+use crate::ground::lock;
 use std::{
     fs::File,
     io,
     os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// Bytes of a block as `stat` counts them.
@@ -52,7 +53,7 @@ impl Whole {
     }
 
     fn made(&self, file: &File, whole: u64, threads: usize) -> io::Result<Arc<Mapping>> {
-        let mut kept = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.mapping);
         if let Some(mapping) = &*kept {
             return Ok(mapping.clone());
         }

@@ -4,12 +4,12 @@
 //! its writes. A file that must stay open is never opened again.
 
 use super::{Access, File, FileStatus, Known, MapNew, Mapped, Source, disk_file::DiskFile};
-use crate::ground::files::Open;
+use crate::ground::{files::Open, lock};
 use std::{
     collections::VecDeque,
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 /// The number of files of a directory that stay open after use.
@@ -40,7 +40,7 @@ struct Opening {
 
 impl Recent {
     fn note(&self, file: &Arc<DiskFile>) {
-        let mut files = locked(&self.0);
+        let mut files = lock(&self.0);
         files.push_back(file.clone());
         if files.len() > RECENT {
             files.pop_front();
@@ -48,7 +48,7 @@ impl Recent {
     }
 
     fn forget(&self, file: &Weak<DiskFile>) {
-        locked(&self.0).retain(|other| !std::ptr::eq(Arc::as_ptr(other), file.as_ptr()));
+        lock(&self.0).retain(|other| !std::ptr::eq(Arc::as_ptr(other), file.as_ptr()));
     }
 }
 
@@ -61,7 +61,7 @@ impl OnDemand {
     }
 
     fn opened(&self) -> io::Result<Arc<DiskFile>> {
-        let mut opening = locked(&self.opening);
+        let mut opening = lock(&self.opening);
         if let Some(file) = opening.kept.clone().or_else(|| opening.file.upgrade()) {
             return Ok(file);
         }
@@ -85,16 +85,16 @@ impl File for OnDemand {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let file = self.opened()?;
         let written = file.write_at(bytes, offset);
-        let mut opening = locked(&self.opening);
+        let mut opening = lock(&self.opening);
         opening.writes += 1;
         opening.kept = Some(file);
         written
     }
 
     fn sync(&self) -> io::Result<()> {
-        let writes = locked(&self.opening).writes;
+        let writes = lock(&self.opening).writes;
         self.opened()?.sync()?;
-        let mut opening = locked(&self.opening);
+        let mut opening = lock(&self.opening);
         if opening.writes == writes && !opening.stays {
             opening.kept = None;
         }
@@ -111,7 +111,7 @@ impl File for OnDemand {
 
     fn stay_open(&self) -> io::Result<()> {
         let file = self.opened()?;
-        let mut opening = locked(&self.opening);
+        let mut opening = lock(&self.opening);
         opening.stays = true;
         opening.kept = Some(file);
         Ok(())
@@ -121,12 +121,8 @@ impl File for OnDemand {
 impl Drop for OnDemand {
     /// A removed file takes room until it is closed.
     fn drop(&mut self) {
-        self.recent.forget(&locked(&self.opening).file);
+        self.recent.forget(&lock(&self.opening).file);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -146,7 +142,7 @@ mod tests {
     }
 
     fn open_count(files: &[OnDemand]) -> usize {
-        files.iter().filter(|file| locked(&file.opening).file.strong_count() > 0).count()
+        files.iter().filter(|file| lock(&file.opening).file.strong_count() > 0).count()
     }
 
     #[test]
@@ -162,7 +158,7 @@ mod tests {
             }
         }
         drop(files);
-        assert!(locked(&recent.0).is_empty(), "unused files are closed");
+        assert!(lock(&recent.0).is_empty(), "unused files are closed");
     }
 
     /// Story: a sync through a newer descriptor would not report a write that failed.
@@ -170,7 +166,7 @@ mod tests {
     fn what_wrote_stays_open_until_it_is_synced() {
         let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());
         let files = files(&directory, &recent);
-        let opened = |index: usize| locked(&files[index].opening).file.clone();
+        let opened = |index: usize| lock(&files[index].opening).file.clone();
         for (index, file) in files.iter().enumerate() {
             file.write_at(&[index as u8], 0).unwrap();
         }
@@ -188,7 +184,7 @@ mod tests {
         let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());
         let files = files(&directory, &recent);
         files[0].stay_open().unwrap();
-        let before = locked(&files[0].opening).file.clone();
+        let before = lock(&files[0].opening).file.clone();
         files[0].write_at(&[1], 0).unwrap();
         files[0].sync().unwrap();
         for file in &files[1..] {
@@ -196,6 +192,6 @@ mod tests {
         }
         fs::remove_file(directory.path().join("0")).unwrap();
         assert_eq!(files[0].read(&mut [0; 10], 0, Source::Medium).unwrap(), 10);
-        assert!(before.ptr_eq(&locked(&files[0].opening).file));
+        assert!(before.ptr_eq(&lock(&files[0].opening).file));
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     capture::{Contents, Delta, LogPlaces, Size, differing_or_sparse},
     commit::Kept,
     error::{Error, Result},
-    ground::{Instant, each_at_once, spawn},
+    ground::{Instant, Thread, each_at_once, receive, spawn},
     place::{Shard, ShardSpec, Site, StagingTime},
     restore::{HashRows, base_of, joined_rows, pour, pour_blocks},
     space::{
@@ -25,7 +25,6 @@ use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
-    thread::JoinHandle,
 };
 
 const THREAD: &str = "mainstay-feed";
@@ -35,7 +34,7 @@ const THREAD: &str = "mainstay-feed";
 pub(crate) struct Feeder {
     /// `None` without a thread, and once the thread is asked to end.
     queue: Option<Sender<Feed>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread<()>>,
 }
 
 /// The source of a copy.
@@ -172,7 +171,7 @@ impl Drop for Feeder {
 /// together.
 fn run(work: &Receiver<Feed>, threads: usize) {
     let mut next = None;
-    while let Some(feed) = next.take().or_else(|| work.recv().ok()) {
+    while let Some(feed) = next.take().or_else(|| receive(work)) {
         let mut together = vec![feed];
         // The task behind the pieces may be their publication.
         while together[0].is_piece() && next.is_none() {

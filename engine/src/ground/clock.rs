@@ -1,19 +1,23 @@
 //! Time: the only place that asks the system for it, and that waits.
 
+use super::world;
 use nix::time::{ClockId, clock_gettime};
 use std::{
     ops::{Add, Sub},
     thread,
-    time::{self, Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A moment of this process, which only grows. It replaces `Instant` of `std`, with the functions that Mainstay uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Instant(time::Instant);
+pub(crate) struct Instant(Duration);
 
 impl Instant {
     pub(crate) fn now() -> Instant {
-        Instant(time::Instant::now())
+        Instant(match world() {
+            Some(world) => world.now(),
+            None => clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from),
+        })
     }
 
     pub(crate) fn elapsed(self) -> Duration {
@@ -34,34 +38,49 @@ impl Sub for Instant {
 
     /// The time since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Instant) -> Duration {
-        self.0.saturating_duration_since(earlier.0)
+        self.0.saturating_sub(earlier.0)
     }
 }
 
 /// Stops this thread for `time`.
 pub(crate) fn sleep(time: Duration) {
-    thread::sleep(time);
+    match world() {
+        Some(world) => drop(world.wait("a time", Some(world.now() + time), &mut || false)),
+        None => thread::sleep(time),
+    }
 }
 
 /// Lets other threads and processes run, before this thread checks its condition for the `tries`th time.
 pub(crate) fn pause(tries: u32) {
     const SHORT: u32 = 100;
+    if let Some(world) = world() {
+        return world.pause(tries);
+    }
     if tries < SHORT { thread::yield_now() } else { sleep(Duration::from_micros(50)) }
 }
 
 /// The processor time of this process, in µs.
 pub(crate) fn processor_us() -> u64 {
+    if let Some(world) = world() {
+        return world.now().as_micros() as u64;
+    }
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
     time.as_micros() as u64
 }
 
 /// The processor time of this thread: the cost of its work, however many others want the processor.
 pub(crate) fn thread_time() -> Duration {
+    if let Some(world) = world() {
+        return world.now();
+    }
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The time of day for records: nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
+    if let Some(world) = world() {
+        return world.unix_ns();
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 

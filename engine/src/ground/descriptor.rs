@@ -1,6 +1,7 @@
 //! Mainstay's own descriptors are never below 3. A program may run with its standard output closed. If a file got
 //! descriptor 1, the next printed line would overwrite it.
 
+use super::world;
 use std::{
     fs::File,
     io,
@@ -13,7 +14,11 @@ const FIRST: RawFd = 3;
 /// Calls `open`, and returns its descriptor, which is not a standard one.
 pub(crate) fn above_standard<T: From<OwnedFd> + Into<OwnedFd>>(open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     occupy_standard()?;
-    raised(open()?)
+    let opened: OwnedFd = raised(open()?)?.into();
+    if let Some(world) = world() {
+        world.opened(opened.as_raw_fd());
+    }
+    Ok(opened.into())
 }
 
 /// Occupies the closed descriptors below 3; files opened next then get higher ones. The program sees no difference:

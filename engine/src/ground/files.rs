@@ -7,7 +7,10 @@
 //!   followed only with `through_links`.
 //! - At most as many bytes are read as the reader has room for, because others may write the file.
 
-use super::descriptor::{above_standard, occupy_standard, raised};
+use super::{
+    descriptor::{above_standard, occupy_standard, raised},
+    system::process_id,
+};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     ffi::CStr,
@@ -163,7 +166,7 @@ pub(crate) fn put_in_place(path: &Path, put: impl Fn(&Path) -> io::Result<()>) -
 
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".aside-{}", std::process::id()));
+    name.push(format!(".aside-{}", process_id()));
     name.into()
 }
 

@@ -1,30 +1,95 @@
 //! Mainstay's own threads in the program's process.
 
-use super::lock;
+use super::{lock, within, world};
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
     io, ptr,
-    sync::Mutex,
-    thread::{self, JoinHandle, Scope, ScopedJoinHandle},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
 };
+
+/// A thread of Mainstay's own that returns a `T`.
+#[derive(Debug)]
+pub(crate) struct Thread<T> {
+    handle: JoinHandle<T>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// Where threads are started that borrow; all end before `scope` returns.
+pub(crate) struct Scope<'scope, 'env> {
+    threads: &'scope thread::Scope<'scope, 'env>,
+    started: Mutex<Vec<Arc<AtomicBool>>>,
+}
+
+/// Says, when dropped, that a thread is over.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl<T> Thread<T> {
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn join(self) -> thread::Result<T> {
+        wait_for(&[self.is_over]);
+        self.handle.join()
+    }
+}
+
+/// Waits for threads of a simulated world. The system's own wait would stop the whole world.
+fn wait_for(all: &[Arc<AtomicBool>]) {
+    if let Some(world) = world() {
+        world.wait("a thread", None, &mut || all.iter().all(|is_over| is_over.load(Ordering::Acquire)));
+    }
+}
 
 /// Starts a thread that gets none of the program's signals, and does not trap if a program has enabled traps for
 /// underflow.
-pub(crate) fn spawn<T: Send + 'static>(
-    name: String,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
-    without_signals(|| thread::Builder::new().name(name).spawn(|| in_default_arithmetic(work)))
+pub(crate) fn spawn<T: Send + 'static>(name: String, work: impl FnOnce() -> T + Send + 'static) -> Result<Thread<T>> {
+    let (is_over, work) = in_world(&name, work);
+    let handle = without_signals(|| thread::Builder::new().name(name).spawn(work))?;
+    Ok(Thread { handle, is_over })
 }
 
-/// Like `spawn`, for work that borrows.
-pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>> {
-    without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, || in_default_arithmetic(work)))
+/// Runs `work`, which may start threads that borrow.
+pub(crate) fn scope<'env, T>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
+    thread::scope(|threads| {
+        let scope = Scope { threads, started: Mutex::default() };
+        let done = work(&scope);
+        wait_for(&lock(&scope.started));
+        done
+    })
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Like `spawn`, for work that borrows.
+    pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<()> {
+        let (is_over, work) = in_world(name, work);
+        without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(self.threads, work))?;
+        lock(&self.started).push(is_over);
+        Ok(())
+    }
+}
+
+/// `work` in the default arithmetic, in the world of this thread, and whether it is over.
+fn in_world<T, F: FnOnce() -> T>(name: &str, work: F) -> (Arc<AtomicBool>, impl FnOnce() -> T + use<T, F>) {
+    let (is_over, world) = (Arc::new(AtomicBool::new(false)), world().map(|world| world.thread(name)));
+    let over = Over(is_over.clone());
+    (is_over, move || {
+        within(world, || {
+            let _over = over;
+            in_default_arithmetic(work)
+        })
+    })
 }
 
 /// Whether a thread with new work interrupts the running thread at once, or waits for the end of its time slice.
@@ -70,9 +135,9 @@ pub(crate) fn each_at_once<T: Send>(threads: usize, name: &str, all: Vec<T>, wor
     let all = Mutex::new(all.into_iter());
     let next = || lock(&all).next();
     let work = || std::iter::from_fn(next).for_each(&work);
-    thread::scope(|scope| {
+    scope(|scope| {
         // Without further threads it takes longer, but is done.
-        let _ = (0..wanted).take_while(|_| spawn_scoped(scope, name, work).is_ok()).count();
+        let _ = (0..wanted).take_while(|_| scope.spawn(name, work).is_ok()).count();
         work();
     });
 }
@@ -113,6 +178,7 @@ fn in_default_arithmetic<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicI32;
 
     /// Story: a Fortran program with -ffpe-trap=underflow died of a predictor's computation in a thread of its own.
     #[test]
@@ -135,13 +201,14 @@ mod tests {
         }
         let own = traps();
         let of_thread = spawn("test".to_owned(), traps).unwrap().join().unwrap();
-        let of_scoped = thread::scope(|scope| spawn_scoped(scope, "test", traps).unwrap().join().unwrap());
+        let of_scoped = AtomicI32::new(-1);
+        scope(|scope| scope.spawn("test", || of_scoped.store(traps(), Ordering::Relaxed)).unwrap());
         #[allow(unsafe_code)]
         // SAFETY: as above.
         unsafe {
             fedisableexcept(UNDERFLOW);
         }
-        assert_eq!((own, of_thread, of_scoped), (UNDERFLOW, 0, 0));
+        assert_eq!((own, of_thread, of_scoped.into_inner()), (UNDERFLOW, 0, 0));
     }
 
     #[allow(unsafe_code)]

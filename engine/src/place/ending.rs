@@ -2,10 +2,10 @@
 
 use crate::{
     error::{Error, Result},
-    ground::lock,
+    ground::{Condvar, lock},
     space::format::PhaseRecord,
 };
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 #[derive(Debug, Default)]
 pub(super) struct TargetOutcome {
@@ -45,7 +45,7 @@ impl TargetOutcome {
             if let Some(outcome) = &*outcome {
                 return outcome.clone();
             }
-            outcome = self.ended.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            outcome = self.ended.wait(&self.outcome, outcome);
         }
     }
 

@@ -7,13 +7,12 @@ use super::{Shard, ShardSpec, Site, TakenOver, target::Target};
 use crate::{
     commit::Publication,
     error::{Error, Result},
-    ground::{Instant, lock, spawn_scoped},
+    ground::{Instant, Scope, lock, scope},
     space::format::{BLOCK_BYTES, HASH_BYTES, PhaseRecord, blocks_for},
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering,
-    thread::{self, Scope},
     time::Duration,
 };
 
@@ -21,7 +20,7 @@ impl Shard {
     /// Publishes the shard in target number `target`, if all of it was written there. Prepares data for the next
     /// checkpoint while the device writes, and after no thread waits for this one any more.
     pub(crate) fn commit(&self, target: usize) {
-        thread::scope(|scope| {
+        scope(|scope| {
             let outcome = match self.failure_of(target) {
                 Some(error) => Err(error.clone()),
                 None => self.publish(scope, &self.targets[target]),
@@ -80,7 +79,7 @@ impl Shard {
 
     /// Publishes the shard in `target`, which has all of it; returns the times until t3. `scope`: for threads that may
     /// go on after it.
-    fn publish<'scope>(&self, scope: &'scope Scope<'scope, '_>, target: &Target) -> Result<PhaseRecord> {
+    fn publish<'scope>(&self, scope: &Scope<'scope, '_>, target: &Target) -> Result<PhaseRecord> {
         self.sync_outputs()?;
         // For a shard without blocks no write has prepared the target.
         target.prepare()?;
@@ -109,7 +108,7 @@ impl Shard {
             if let Some(base) = self.indexed().filter(|base| base.takes_long()) {
                 // If no thread can be started, or the thread hits a bug, the next checkpoint does it.
                 let make = move || drop(catch_unwind(AssertUnwindSafe(|| base.make_index())));
-                drop(spawn_scoped(scope, "mainstay-index", make));
+                drop(scope.spawn("mainstay-index", make));
             }
             let retained = &site.retained[..];
             Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }

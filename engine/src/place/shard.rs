@@ -7,7 +7,7 @@ use crate::{
     commit::{Kept, RevisionKey},
     device::Mapped,
     error::{Error, Failure, Result},
-    ground::{Instant, lock},
+    ground::{Instant, Once, lock},
     pool::{Chunk, RankRecord, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
@@ -58,7 +58,7 @@ pub(crate) struct Shard {
     base: OnceLock<Arc<Base>>,
     /// Why the shard cannot be saved in any target. Single targets can fail in addition.
     failure: OnceLock<Error>,
-    outputs_synced: OnceLock<Result<()>>,
+    outputs_synced: Once<Result<()>>,
     /// Times that are the same for all targets.
     phases: Mutex<PhaseRecord>,
     /// A bit for each target that has ended.
@@ -104,7 +104,7 @@ impl Shard {
             before: OnceLock::new(),
             base: OnceLock::new(),
             failure: OnceLock::new(),
-            outputs_synced: OnceLock::new(),
+            outputs_synced: Once::default(),
             phases: Mutex::new(phases),
             ended: AtomicU32::new(0),
             hashed_blocks: AtomicU64::new(0),
@@ -392,7 +392,7 @@ impl Shard {
 
     /// Syncs the output files: the revision records their lengths, so they must be that long once it exists.
     pub(crate) fn sync_outputs(&self) -> Result<()> {
-        self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
+        self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync))
     }
 
     pub(super) fn outputs_are_synced(&self) -> bool {

@@ -6,7 +6,8 @@ use crate::{
     commit::{Allocation, Described},
     device::Mapped,
     error::{Error, Result},
-    ground::lock,
+    ground::{Once, lock},
+    mutant::{self, Mutant},
     pool::SealedTarget,
     restore::pour,
     space::format::{BLOCK_BYTES, Histogram, Manifest, Run, hash},
@@ -22,7 +23,7 @@ pub(super) struct Target {
     /// The used part of the site's allocation, with the shared blocks, if those were found out later.
     delta_allocation: OnceLock<Allocation>,
     /// Result of writing the roots that free the blocks; the first thread that needs them writes them.
-    prepared: OnceLock<Result<()>>,
+    prepared: Once<Result<()>>,
     /// Number of parts that have not ended: the write and the hashing of each chunk in progress, and one for the
     /// stager. The thread that ends the last part commits.
     parts: AtomicU64,
@@ -70,13 +71,13 @@ impl Target {
     pub(super) fn end_part(&self) -> bool {
         let parts = self.parts.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(parts > 0, "a part of a shard ended twice");
-        parts == 1
+        parts == if mutant::is(Mutant::CommittedTooEarly) { 2 } else { 1 }
     }
 
     /// Writes the roots that free the target's blocks, unless that is done.
     pub(super) fn prepare(&self) -> Result<()> {
         let Site { ledger, retained, .. } = &self.site;
-        self.prepared.get_or_init(|| lock(ledger).free(self.allocation(), retained)).clone()
+        self.prepared.get_or_init(|| lock(ledger).free(self.allocation(), retained))
     }
 
     /// Whether the blocks of the target are free, by roots that are durable.
@@ -87,6 +88,9 @@ impl Target {
     /// Writes `bytes` of the log, starting at `offset`.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.prepare()?;
+        if offset == 0 && mutant::is(Mutant::PieceLeftOut) {
+            return Ok(());
+        }
         let (portion, allocation) = (&self.site.portion, self.allocation());
         let note = |bytes, took| lock(&self.writes).note(bytes, took);
         match allocation.packing {

@@ -7,14 +7,13 @@
 use super::{LogSegment, Shard, SnapshotFollower, load::NEAREST};
 use crate::{
     error::{Error, Result},
-    ground::{Urgency, spawn},
+    ground::{Thread, Urgency, receive, spawn},
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -22,7 +21,7 @@ use std::{
 pub(crate) struct IoThreads {
     /// `None` once the threads should end.
     queues: Option<Queues>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
 }
 
 #[derive(Debug, Clone)]
@@ -117,7 +116,7 @@ impl Drop for IoThreads {
 
 fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     let mut urgency = Urgency::of_this_thread();
-    for work in work {
+    while let Some(work) = receive(work) {
         let hashes = matches!(work, Work::Small(_) | Work::Hash(_));
         urgency.set(!hashes);
         match work {

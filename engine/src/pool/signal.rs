@@ -4,9 +4,11 @@
 //! Every wait ends after 20 ms at the latest: the process that should have woken the waiter may be dead, and these
 //! words may hold any value.
 
+use crate::ground::world;
 use std::{
     ptr,
     sync::atomic::{AtomicU32, Ordering, fence},
+    time::Duration,
 };
 
 const TIME_OUT_NS: i64 = 20_000_000;
@@ -80,6 +82,10 @@ impl Signal {
     /// Sleeps. Returns whether the sleep ended before its timeout.
     #[allow(unsafe_code)]
     fn sleep(&self, seen: u32) -> bool {
+        if let Some(world) = world() {
+            let until = world.now() + Duration::from_nanos(TIME_OUT_NS as u64);
+            return world.wait("a process", Some(until), &mut || self.sequence.load(Ordering::SeqCst) != seen);
+        }
         let time = libc::timespec { tv_sec: 0, tv_nsec: TIME_OUT_NS };
         let none = ptr::null::<u32>();
         // SAFETY: as in `wake`; `time` outlives the call. The futex is not private, because other processes wake it.

@@ -7,7 +7,7 @@
 use super::level::{Level, LevelKind};
 use crate::{
     commit::RevisionKey,
-    ground::unix_ns,
+    ground::{process_id, unix_ns},
     group::host_name,
     printable::shortened,
     space::format::SavedEarly,
@@ -17,7 +17,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     path::{Path, PathBuf},
-    process,
 };
 
 /// The most entries of a list of texts.
@@ -82,7 +81,7 @@ impl Diary {
             levels: levels.iter().map(Noted::of).collect(),
         };
         let host = shortened(&host_name());
-        diary.note(Event::Opened(Opening { host, pid: process::id(), levels: kinds, ..opening }));
+        diary.note(Event::Opened(Opening { host, pid: process_id(), levels: kinds, ..opening }));
         diary
     }
 

@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result, numbered},
     ground::Instant,
     group::{Group, agree},
+    mutant::{self, Mutant},
 };
 use std::{iter, ops::Range};
 
@@ -85,7 +86,11 @@ impl Call {
     /// Whether the call waits for the last revision on the nearest level. The calls that ask whether a checkpoint is due
     /// do not, because programs make them often.
     fn settles(self) -> bool {
-        !matches!(self, Call::Due | Call::DueNow)
+        match self {
+            Call::Due | Call::DueNow => false,
+            Call::Wait => !mutant::is(Mutant::WaitsForNothing),
+            _ => true,
+        }
     }
 
     /// Whether the call may write roots to the nearest portion apart from those of a revision.
@@ -134,7 +139,7 @@ impl SessionState {
             *facts = LevelFacts { under_way, failed, busy, ..*facts };
         }
         // Only a call that settles the revision reports its failure; in other calls `previous` is `Ok`.
-        mine.levels[0].failed = previous.is_err().into();
+        mine.levels[0].failed = (previous.is_err() && !mutant::is(Mutant::FailureNotTold)).into();
         let met = match self.epoch.group.meet(mine) {
             // The revision stays under way. The next call that all ranks make together reports its outcome.
             Ok((_, None)) => return Err(self.tell_apart(call)),
@@ -202,10 +207,14 @@ impl SessionState {
         only: Option<LevelKind>,
         ready: Result<()>,
     ) -> Result<(Entered, Result<()>)> {
-        let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.location.kind == kind);
+        let is_awaited = |level: &&mut Level| {
+            only.is_none_or(|kind| level.location.kind == kind) && !mutant::is(Mutant::FartherNotAwaited)
+        };
         self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
-        self.finish_copies(call, only)?;
+        if !mutant::is(Mutant::CopiesNotAwaited) {
+            self.finish_copies(call, only)?;
+        }
         let level = EqualOnAllRanks::of(only.map_or(0, |kind| 1 + kind as u64));
         let (entry, agreed) =
             self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;

@@ -8,6 +8,7 @@ use crate::{
     commit::RevisionKey,
     error::{Error, Result},
     group::{Group, agree},
+    mutant::{self, Mutant},
     space::{draw_id, format::Lineage},
 };
 
@@ -19,6 +20,8 @@ pub(super) struct Epoch {
     pub(super) lineage: Lineage,
     /// Whether this lineage has begun a revision.
     pub(super) attempted: bool,
+    /// Whether this session has begun a revision, also before it went back.
+    pub(super) has_saved: bool,
     pub(super) next_number: u64,
     /// The number of spare ranks, if none of them fails.
     pub(super) spares_left: u32,
@@ -31,8 +34,8 @@ impl Epoch {
     /// Begins the next revision of this lineage, and returns its key.
     pub(super) fn next(&mut self) -> RevisionKey {
         let key = RevisionKey::new(self.lineage, self.next_number);
-        self.next_number += 1;
-        self.attempted = true;
+        self.next_number += if mutant::is(Mutant::NumberUsedAgain) { self.next_number % 2 } else { 1 };
+        (self.attempted, self.has_saved) = (true, true);
         key
     }
 
@@ -46,7 +49,8 @@ impl Epoch {
 
 /// A lineage after `before`, with an id drawn by rank 0. Collective.
 pub(super) fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
-    Ok(Lineage { number: before + 1, id: same_id(group)? })
+    let number = if mutant::is(Mutant::LineageNotRenewed) { before.max(1) } else { before + 1 };
+    Ok(Lineage { number, id: same_id(group)? })
 }
 
 /// An id that rank 0 draws. Collective.

@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather_unequal},
+    mutant::{self, Mutant},
     space::{
         Arrangement, LayoutFile, Making, Per, Portion, format::Codec, layout_name, make_unnamed, open_layout,
         probe_name, remove_layout, remove_layouts_of,
@@ -164,7 +165,7 @@ impl Level {
         if self.files.layouts.iter().all(|layout| layout.header.layout_id == current) {
             return;
         }
-        if self.complete.iter().all(|complete| complete.layout != current) {
+        if self.complete.iter().all(|complete| complete.layout != current) && !mutant::is(Mutant::LayoutDroppedEarly) {
             return;
         }
         // If copies of a revision were made again, its parts may be in any layout.
@@ -177,7 +178,10 @@ impl Level {
         }
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
         let fed = self.feeding.fed.iter().map(|(_, layout)| *layout);
-        let kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
+        let mut kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
+        if mutant::is(Mutant::LayoutDroppedEarly) {
+            kept = vec![current];
+        }
         self.remove_layouts(rank, |id| !kept.contains(id));
     }
 

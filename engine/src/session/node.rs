@@ -7,6 +7,7 @@
 use crate::{
     config::Config,
     error::{Error, ErrorKind, Result},
+    ground::variable,
     group::{Group, Neighbours, Place, agree},
     pool::{self, Mark, Pool, Shape, ceiling, is_in_sight, mark_gone},
     space::format::{BLOCK_BYTES, hash},
@@ -63,7 +64,7 @@ fn ranks_here(group: &dyn Group) -> usize {
 
 impl Marked<'_> {
     fn of<'a>(group: &dyn Group, config: &'a Config, id: [u8; 16]) -> Marked<'a> {
-        let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
+        let label = variable("MAINSTAY_NODE").unwrap_or_default();
         let node = hash(&[&id, &(ranks_here(group) as u64).to_le_bytes()[..], label.as_bytes()].concat());
         Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| node[byte]) }
     }

@@ -239,7 +239,17 @@ impl Open {
         let Open { program, resources, node, lineage, next_number, spares_left, .. } = self;
         let Open { announcer, levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
-        let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, post, group };
+        let epoch = Epoch {
+            node,
+            lineage,
+            attempted: false,
+            has_saved: false,
+            next_number,
+            spares_left,
+            over: None,
+            post,
+            group,
+        };
         let mut session =
             SessionState { program, resources, epoch, announcer, levels, later, report, origin, recovering };
         let SessionState { epoch, levels, .. } = &mut session;

@@ -8,7 +8,7 @@ use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk, Naming},
     error::{Error, Result},
-    ground::files,
+    ground::{files, variable},
     group::{Group, agree, broadcast, gather_unequal},
     printable::printable_path,
     remark::{Remark, remark},
@@ -215,7 +215,7 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
 
 /// The end of the directory's name. Ranks that `MAINSTAY_NODE` declares separate nodes have separate memory.
 fn label() -> Option<u32> {
-    let label = std::env::var_os("MAINSTAY_NODE").filter(|label| !label.is_empty())?;
+    let label = variable("MAINSTAY_NODE").filter(|label| !label.is_empty())?;
     let hash = hash(label.as_bytes());
     Some(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]))
 }

@@ -24,6 +24,7 @@ use crate::{
     feed::Source,
     ground::lock,
     group::agree,
+    mutant::{self, Mutant},
     remark::remark,
 };
 use std::ops::Range;
@@ -209,8 +210,9 @@ impl SessionState {
     fn leave_nearest(&mut self, entry: &Entered) -> Result<bool> {
         let (kind, config) = (self.levels.nearest().location.kind, &self.program.config);
         match kind {
+            LevelKind::Memory if mutant::is(Mutant::MemoryFreedUnsaved) => Ok(true),
             LevelKind::Memory if config.memory_after != MemoryAfter::Kept => self.take_farther(entry),
-            LevelKind::Disk if config.disk_lost == DiskLost::Accepted && self.epoch.attempted => {
+            LevelKind::Disk if config.disk_lost == DiskLost::Accepted && self.epoch.has_saved => {
                 self.take_farther(entry).map(|_| false)
             }
             _ => Ok(false),
@@ -221,6 +223,12 @@ impl SessionState {
     /// another level. Collective.
     fn take_farther(&mut self, entry: &Entered) -> Result<bool> {
         let group = self.epoch.group.with(entry);
+        let disks_may_go = self.program.config.disk_lost == DiskLost::Accepted && self.epoch.has_saved;
+        let may_go = |level: &Level| match level.location.kind {
+            LevelKind::Memory => true,
+            LevelKind::Disk => disks_may_go && !mutant::is(Mutant::LeftOnDisks),
+            LevelKind::Pfs => false,
+        };
         let (nearest, farther) = self.levels.split();
         let holdable = nearest.find(group)?.holdable();
         // A revision that is whole only together with the copies has no single layout.
@@ -232,7 +240,7 @@ impl SessionState {
         // A copy level does not count: without the level itself there are fewer copies than the setting says.
         let has_it = |level: &Level| {
             let is_newest = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
-            level.location.kind != LevelKind::Memory && !level.is_copy() && is_newest
+            !may_go(level) && !level.is_copy() && is_newest
         };
         if let Some(index) = farther.iter().rposition(has_it) {
             return self.copy_newest(entry, index + 1);
@@ -249,9 +257,9 @@ impl SessionState {
             remark(group.rank(), &text);
             return Ok(false);
         };
-        // Levels that regularly take revisions come first.
+        // Levels that stay come first, and of these the ones that regularly take revisions.
         let mut order: Vec<usize> = (0..farther.len()).filter(|index| !farther[*index].is_copy()).collect();
-        order.sort_by_key(|index| farther[*index].location.every == 0);
+        order.sort_by_key(|index| (may_go(&farther[*index]), farther[*index].location.every == 0));
         let mut failed = Ok(());
         for index in order {
             let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);

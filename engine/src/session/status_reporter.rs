@@ -10,7 +10,7 @@ use crate::{
     commit::RevisionKey,
     device::Device,
     error::Result,
-    ground::unix_ns,
+    ground::{process_id, unix_ns, variable},
     group::{Group, agree, gather, host_name},
     printable::{printable_path, shortened},
     space::format::Lineage,
@@ -26,7 +26,6 @@ use std::{
     ops::Range,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
-    process,
 };
 
 /// Texts of a list that the status has at most.
@@ -67,7 +66,7 @@ struct Whereabout {
 pub(super) fn node_name() -> (String, String) {
     let host = host_name();
     // The label makes ranks of one host count as separate nodes.
-    let label = std::env::var("MAINSTAY_NODE").ok().filter(|label| !label.is_empty());
+    let label = variable("MAINSTAY_NODE").and_then(|label| label.into_string().ok()).filter(|label| !label.is_empty());
     (label.unwrap_or_else(|| host.clone()), host)
 }
 
@@ -153,7 +152,7 @@ impl NodeLocations {
         };
         let places = levels.families().into_iter().enumerate().map(place).collect();
         let (host, ranks) = (shortened(&self.0[0].host), self.0.len() as u32);
-        Job { host, pid: process::id(), opened_unix_ns: unix_ns(), ranks, nodes, places }
+        Job { host, pid: process_id(), opened_unix_ns: unix_ns(), ranks, nodes, places }
     }
 }
 

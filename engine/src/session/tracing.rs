@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     device::{HUGE_PAGE, Limited},
     error::Error,
-    ground::{Instant, files::Open, kernel_text, lock, spawn},
+    ground::{Condvar, Instant, Thread, files::Open, kernel_text, lock, spawn},
     predict::{Moment, Writer, Written},
     remark::remark,
 };
@@ -16,8 +16,7 @@ use std::{
     io::Write as _,
     ops::Range,
     path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -29,7 +28,7 @@ const PAGE: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Tracing {
     shared: Arc<Shared>,
-    timer: Option<JoinHandle<()>>,
+    timer: Option<Thread<()>>,
     /// Whether the program calls `due`, which ends an iteration. Then a checkpoint does not end one.
     says_steps: bool,
 }
@@ -127,9 +126,9 @@ impl Shared {
     fn tick_until_ended(&self, every: Duration) {
         let mut recording = lock(&self.recording);
         while recording.is_some() {
-            let waited = self.ended.wait_timeout(recording, every).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.ended.wait_timeout(&self.recording, recording, every);
             recording = waited.0;
-            if waited.1.timed_out() {
+            if waited.1 {
                 drop(recording);
                 // A trace begins after the restore, or after a start without one.
                 self.with(|recording| if recording.has_begun { recording.record(Moment::Tick) } else { Ok(()) });

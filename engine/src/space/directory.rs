@@ -9,6 +9,7 @@ use super::{
 use crate::{
     device::{self, Access, Allocate, Device, File, Naming, NewFile, Stripes, dangling},
     error::{Error, Result},
+    mutant::{self, Mutant},
     printable::printable,
 };
 use std::{collections::BTreeMap, io, sync::Arc};
@@ -279,6 +280,9 @@ pub(crate) fn name_layout(device: &dyn Device, layout: &LayoutFile) -> Result<()
     device
         .name(Naming::Rename { from: &unfinished(&layout.name), to: &layout.name })
         .map_err(|e| Error::io("naming", &layout.path, e))?;
+    if mutant::is(Mutant::DirectoryNotSynced) {
+        return Ok(());
+    }
     // No revision may be acknowledged in a file that a crash could still unname.
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }

@@ -1,9 +1,13 @@
 //! The process that has a space open, from the lock file, for the error of others that find the space in use.
 
 use super::{format::Opener, lock_blocks::LockBlocks};
-use crate::{device::Device, error::Error, ground::unix_ns, printable::printable};
+use crate::{
+    device::Device,
+    error::Error,
+    ground::{process_id, unix_ns},
+    printable::printable,
+};
 use std::{
-    process,
     sync::OnceLock,
     time::{Duration, UNIX_EPOCH},
 };
@@ -24,7 +28,7 @@ fn in_utc(unix_ns: u64) -> String {
 /// Notes that this process, on `host`, has locked and opened the space on `device`. If the note cannot be written,
 /// other processes get a shorter message.
 pub(crate) fn note_opener(device: &dyn Device, host: String) {
-    let opener = Opener { host, process: process::id(), since_unix_ns: unix_ns() };
+    let opener = Opener { host, process: process_id(), since_unix_ns: unix_ns() };
     let _ = LockBlocks::open(device).and_then(|blocks| blocks.write_opener(&opener));
 }
 

@@ -3,10 +3,10 @@
 
 use crate::{
     error::Result,
-    ground::{Instant, spawn},
+    ground::{Instant, Thread, spawn},
     pool::Pool,
 };
-use std::{thread::JoinHandle, time::Duration};
+use std::time::Duration;
 
 /// Less memory than this is made when it is needed: making it takes no longer than starting a thread.
 const FEW_BYTES: u64 = 512 << 10;
@@ -16,7 +16,7 @@ const ADAPT_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct PoolInMaking {
     pool: Pool,
-    begun: Option<JoinHandle<Result<()>>>,
+    begun: Option<Thread<Result<()>>>,
     /// Whether the last started thread frees memory.
     gives_back: bool,
     adapted: Instant,
@@ -91,7 +91,7 @@ impl PoolInMaking {
     }
 
     fn spawn(&mut self, gives_back: bool, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {
-        if self.begun.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.begun.as_ref().is_none_or(Thread::is_finished) {
             let pool = self.pool.clone();
             self.gives_back = gives_back;
             self.begun = spawn("mainstay-pool".to_owned(), move || work(&pool)).ok();

@@ -1,14 +1,14 @@
 //! Preparing the memory of portions, and its pages, before their use, while the program does other work: a copy into
 //! memory that was never touched takes eight times as long.
 
-use crate::{ground::spawn, space::Portion};
+use crate::{
+    ground::{Thread, receive, spawn},
+    space::Portion,
+};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// Bytes touched before the thread checks whether its session has ended.
@@ -31,7 +31,7 @@ pub(crate) struct Touching {
 #[derive(Debug)]
 struct Running {
     queue: Sender<(Portion, Option<TouchOrder>)>,
-    thread: JoinHandle<()>,
+    thread: Thread<()>,
     over: Arc<AtomicBool>,
 }
 
@@ -75,7 +75,7 @@ impl Drop for Touching {
 }
 
 fn run(work: &Receiver<(Portion, Option<TouchOrder>)>, is_over: &AtomicBool) {
-    for (portion, order) in work {
+    while let Some((portion, order)) = receive(work) {
         if is_over.load(Ordering::Acquire) {
             return;
         }

@@ -8,6 +8,7 @@ use crate::{
     device::hand_over,
     error::Result,
     ground::{
+        Condvar, Thread,
         files::{Open, put_in_place},
         lock, spawn,
     },
@@ -18,8 +19,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex},
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct StatusWriter {
     desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread<()>>,
 }
 
 /// Reports that wait to be written.
@@ -102,7 +102,7 @@ impl StatusWriter {
     pub(crate) fn await_noted(&self) {
         let waiting = lock(&self.desk.waiting);
         let is_noted = |waiting: &mut Waiting| waiting.is_writing || !waiting.entries.is_empty();
-        drop(self.desk.changed.wait_while(waiting, is_noted));
+        drop(self.desk.changed.wait_while(&self.desk.waiting, waiting, is_noted));
     }
 }
 
@@ -136,7 +136,7 @@ impl Desk {
                 continue;
             }
             let waiting = lock(&self.waiting);
-            let _ = self.changed.wait_timeout_while(waiting, PAUSE, |waiting| !waiting.over);
+            drop(self.changed.wait_timeout_while(&self.waiting, waiting, PAUSE, |waiting| !waiting.over));
         }
     }
 
@@ -144,7 +144,7 @@ impl Desk {
     fn next(&self) -> Option<(Option<JobProgress>, Vec<JournalEntry>)> {
         let mut waiting = lock(&self.waiting);
         while waiting.is_empty() && !waiting.over {
-            waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
+            waiting = self.changed.wait(&self.waiting, waiting);
         }
         waiting.is_writing = !waiting.entries.is_empty();
         (!waiting.is_empty()).then(|| (waiting.progress.take(), std::mem::take(&mut waiting.entries)))

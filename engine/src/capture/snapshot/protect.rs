@@ -17,7 +17,7 @@ use crate::{
         userfaultfd::{Event, Protection},
     },
     device::{HUGE_PAGE, forks},
-    ground,
+    ground::{self, Thread},
 };
 use std::{
     collections::BTreeMap,
@@ -27,13 +27,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
 };
 
 /// A snapshot that is being copied. Dropping it cancels it. Until then the program's memory stays in place.
 #[derive(Debug)]
 pub(crate) struct Protected {
-    copier: Option<JoinHandle<io::Result<()>>>,
+    copier: Option<Thread<io::Result<()>>>,
     failed: Option<(io::ErrorKind, String)>,
     course: Arc<CopyProgress>,
     /// The thread belongs to this process, not to processes that it forks.
@@ -71,7 +70,7 @@ impl Protected {
 
     /// Whether the copy is complete; an error if it failed. `Some` once it has ended.
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
-        let is_over = self.copier.as_ref().is_none_or(JoinHandle::is_finished);
+        let is_over = self.copier.as_ref().is_none_or(Thread::is_finished);
         is_over.then(|| self.wait())
     }
 

@@ -12,7 +12,7 @@ use crate::{
     device::Mapped,
     error::{Error, Failure, Result},
     feed::Source,
-    ground::spawn,
+    ground::{Thread, spawn},
     group::Group,
     restore::joined_rows,
     space::{
@@ -21,7 +21,7 @@ use crate::{
         free,
     },
 };
-use std::{ops::Range, sync::Arc, thread::JoinHandle};
+use std::{ops::Range, sync::Arc};
 
 /// The longest piece. With shorter ones there are more messages to test.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -59,7 +59,7 @@ type Announcement = Result<(Announced, Vec<Stretch>, Option<Base>)>;
 
 /// A thread that reads the blocks to send. Dropping it waits for the thread, because its blocks may be reused
 /// afterwards.
-struct Reading(Option<JoinHandle<Announcement>>);
+struct Reading(Option<Thread<Announcement>>);
 
 impl Reading {
     fn begin(source: Source, level: usize, key: RevisionKey, old: Option<(RevisionKey, Arc<Base>)>) -> Result<Reading> {

@@ -201,7 +201,11 @@ impl ArrivingReplica {
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             ReplicaState::PendingSegment(_) | ReplicaState::ArrivingShard(_) => None,
-            ReplicaState::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),
+            ReplicaState::Publishing(_)
+                if mutant::is(Mutant::CopyNotPublished) || mutant::is(Mutant::CopyCountsTooEarly) =>
+            {
+                Some(Ok(()))
+            }
             ReplicaState::Publishing(copy) => copy.poll(),
             ReplicaState::Failed(error) | ReplicaState::GivenUp(error) => Some(Err(error.clone())),
         }

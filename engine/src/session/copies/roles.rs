@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    ground::pause,
+    ground::{self, pause},
     group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
     mutant::{self, Mutant},
     plural::count,
@@ -38,7 +38,7 @@ pub(in crate::session) fn holders(
         });
         return Ok(Vec::new());
     }
-    let variable = |name: &str| mutant::value_of(name).or_else(|| std::env::var_os(name));
+    let variable = |name: &str| mutant::value_of(name).or_else(|| ground::variable(name));
     let rack = agree(group, failure_domain(variable, &host_name()))?;
     let rack = rack.filter(|_| !mutant::is(Mutant::HolderInDomain));
     let reported: Vec<(usize, Option<String>, bool)> = gather(group, &(domain.leader(), rack, holds))?;

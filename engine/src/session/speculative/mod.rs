@@ -20,7 +20,7 @@ use crate::{
     capture::{self, Changes, Region, WrittenOf, unseen_writer},
     config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
-    ground::{Instant, files, lock, spawn, thread_time},
+    ground::{Condvar, Instant, Thread, files, lock, spawn, thread_time},
     place::SpeculativePart,
     space::{
         Aligned,
@@ -39,8 +39,7 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use turns::Turns;
@@ -52,7 +51,7 @@ pub(super) type Way = Arc<Mutex<Box<dyn Changes>>>;
 #[derive(Debug)]
 pub(super) struct Early {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread<()>>,
     /// Whether the clock triggers looks, at moments that the program does not know.
     pub(super) looks_by_clock: bool,
     /// Whether the program calls `due`, which ends a step. Then a checkpoint does not end one.
@@ -147,7 +146,7 @@ impl Early {
         let mut live = lock(&self.shared.live);
         live.is_stopped = true;
         while live.is_writing {
-            live = self.shared.changed.wait(live).unwrap_or_else(PoisonError::into_inner);
+            live = self.shared.changed.wait(&self.shared.live, live);
         }
         match std::mem::replace(&mut live.room, Room::None) {
             Room::Found(part) => Some(part),
@@ -306,7 +305,7 @@ impl Shared {
             if let Some(every) = every {
                 wait = wait.min(every.saturating_sub(looked.elapsed()));
             }
-            live = self.changed.wait_timeout(live, wait).unwrap_or_else(PoisonError::into_inner).0;
+            live = self.changed.wait_timeout(&self.live, live, wait).0;
         }
     }
 
