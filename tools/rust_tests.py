@@ -26,8 +26,21 @@ def cargo(command, *words):
 
 
 def compiled():
-    """The programs of tests, each with its name and the folder of its package. Cargo prints its progress."""
-    command = cargo("test", "--no-run", *NO_DOCTESTS, "--message-format=json-render-diagnostics")
+    """The programs of tests, each with its name and the folder of its package. Cargo prints its progress.
+
+    The simulation is compiled by itself, as it takes the engine with other features.
+    """
+    programs = []
+    for package in ([], ["--package", "mainstay-simulate"]):
+        made = compiled_of(package)
+        if made is None:
+            return None
+        programs.extend(made)
+    return programs
+
+
+def compiled_of(package):
+    command = cargo("test", *package, "--no-run", *NO_DOCTESTS, "--message-format=json-render-diagnostics")
     made = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if made.returncode != 0:
         return None

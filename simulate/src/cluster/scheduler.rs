@@ -1,0 +1,402 @@
+//! The one thread that runs, and the choice of the next.
+
+use super::{
+    disk::Disks,
+    process::{Process, ProcessId},
+    thread::ThreadWorld,
+};
+use fastrand::Rng;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    os::fd::RawFd,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, Thread},
+    time::Duration,
+};
+
+/// The most that a run may take. A run that takes more has failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub steps: u64,
+    /// In the cluster.
+    pub time: Duration,
+    /// Of the machine: a wait that the simulation does not see stops it.
+    pub real: Duration,
+}
+
+impl Limits {
+    pub const DEFAULT: Limits =
+        Limits { steps: 20_000_000, time: Duration::from_secs(30 * 86_400), real: Duration::from_secs(60) };
+}
+
+/// The failure of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub struct Cluster {
+    state: Mutex<State>,
+    /// The run is over.
+    ended: Condvar,
+    pub(super) folder: PathBuf,
+    limits: Limits,
+    /// The time, for conditions, which must not lock the state.
+    clock: AtomicU64,
+}
+
+pub(super) struct State {
+    pub(super) now: Duration,
+    pub(super) random: Rng,
+    /// Of a million chances to hand over to another thread, the number that is taken.
+    pub(super) switches: u32,
+    pub(super) threads: Vec<ThreadState>,
+    pub(super) processes: Vec<Process>,
+    pub(super) disks: Disks,
+    /// Files that processes have opened and may have closed, with their inodes.
+    pub(super) descriptors: BTreeMap<RawFd, (ProcessId, (u64, u64))>,
+    /// How far the time of day is from the time of the cluster, in nanoseconds.
+    pub(super) clock_off: i64,
+    /// Grows with all that another thread may wait for by looking.
+    pub(super) progress: u64,
+    pub(super) steps: u64,
+    /// Times at which a condition may become true.
+    pub(super) moments: BTreeSet<Duration>,
+    running: usize,
+    outcome: Option<Result<(), Fault>>,
+    story: Option<Vec<String>>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} threads at {:?}", self.threads.len(), self.now)
+    }
+}
+
+pub(super) struct ThreadState {
+    pub(super) name: String,
+    pub(super) process: ProcessId,
+    pub(super) status: Status,
+    /// Pauses in a row without progress.
+    pub(super) pauses: u32,
+    parker: Arc<Parker>,
+}
+
+pub(super) enum Status {
+    Ready {
+        /// A wait has ended by its condition.
+        is_met: bool,
+    },
+    Waiting {
+        why: &'static str,
+        until: Option<Duration>,
+        condition: Condition,
+    },
+    /// It looks again after any progress.
+    Looking {
+        until: Duration,
+        /// `None`: only at that time.
+        seen: Option<u64>,
+    },
+    Ended,
+    Killed,
+}
+
+/// The condition of a thread that waits, on its stack.
+pub(super) struct Condition(*mut (dyn FnMut() -> bool + 'static));
+
+// SAFETY: the thread that the condition belongs to is stopped while another evaluates it, one at a time.
+#[allow(unsafe_code)]
+unsafe impl Send for Condition {}
+
+impl Condition {
+    #[allow(unsafe_code)]
+    pub(super) fn of(condition: &mut dyn FnMut() -> bool) -> Condition {
+        // SAFETY: only the lifetime changes. The thread waits until the condition is given up.
+        Condition(unsafe {
+            std::mem::transmute::<*mut dyn FnMut() -> bool, *mut (dyn FnMut() -> bool + 'static)>(condition)
+        })
+    }
+
+    #[allow(unsafe_code)]
+    fn is_met(&mut self) -> bool {
+        // SAFETY: the thread is stopped in the call that made this.
+        unsafe { (*self.0)() }
+    }
+}
+
+/// Stops a thread until it may run.
+#[derive(Debug, Default)]
+struct Parker {
+    may_run: AtomicBool,
+    /// The thread, once it has begun.
+    thread: OnceLock<Thread>,
+}
+
+impl Parker {
+    fn wake(&self) {
+        self.may_run.store(true, Ordering::Release);
+        self.thread.get().inspect(|thread| thread.unpark());
+    }
+
+    /// Stops this thread, which is the parker's own.
+    fn park(&self) {
+        self.thread.get_or_init(thread::current);
+        while !self.may_run.swap(false, Ordering::AcqRel) {
+            thread::park();
+        }
+    }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cluster {
+    /// A cluster with its files below `folder`. The story is kept if `is_told`.
+    pub fn new(seed: u64, folder: &Path, limits: Limits, is_told: bool) -> Arc<Cluster> {
+        let mut random = Rng::with_seed(seed);
+        // Few hand-overs find other faults than many.
+        let switches = [200, 5_000, 50_000, 300_000][random.usize(0..4)];
+        let state = State {
+            now: Duration::from_secs(1),
+            random,
+            switches,
+            threads: Vec::new(),
+            processes: Vec::new(),
+            disks: Disks::new(folder),
+            descriptors: BTreeMap::new(),
+            clock_off: 1_700_000_000_000_000_000,
+            progress: 0,
+            steps: 0,
+            moments: BTreeSet::new(),
+            running: 0,
+            outcome: None,
+            story: is_told.then(Vec::new),
+        };
+        Arc::new(Cluster {
+            state: Mutex::new(state),
+            ended: Condvar::new(),
+            folder: folder.to_owned(),
+            limits,
+            clock: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Runs `operator` as the first process, outside all nodes. It starts the others. Returns once it has ended, or once the
+    /// run has failed; then threads of the cluster stay stopped for ever.
+    pub fn run(
+        self: &Arc<Cluster>,
+        operator: impl FnOnce(&Arc<Cluster>) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), Fault> {
+        let cluster = self.clone();
+        self.start_process("operator", None, move || {
+            let ended = operator(&cluster);
+            cluster.finish(ended);
+        });
+        let mut state = self.lock();
+        // The operator is the only thread.
+        state.running = 0;
+        state.threads[0].parker.wake();
+        let (state, waited) = self
+            .ended
+            .wait_timeout_while(state, self.limits.real, |state| state.outcome.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(Fault(format!("a thread waits where the simulation does not see it; {}", state.who_waits())));
+        }
+        state.outcome.clone().unwrap_or(Ok(()))
+    }
+
+    fn finish(&self, outcome: Result<(), Fault>) {
+        self.lock().outcome.get_or_insert(outcome);
+        self.ended.notify_all();
+    }
+
+    pub(super) fn fail(&self, state: &mut State, why: String) {
+        state.outcome.get_or_insert(Err(Fault(why)));
+        self.ended.notify_all();
+    }
+
+    /// The run has failed.
+    pub fn has_failed(&self, why: String) {
+        let mut state = self.lock();
+        self.fail(&mut state, why);
+    }
+
+    /// The lines of the story so far.
+    pub fn story(&self) -> Vec<String> {
+        self.lock().story.clone().unwrap_or_default()
+    }
+
+    /// Adds a line to the story. `line` is called only if the story is kept.
+    pub fn tell(&self, line: impl FnOnce() -> String) {
+        self.lock().tell(line);
+    }
+
+    /// The time, for conditions.
+    pub fn clock(&self) -> Duration {
+        Duration::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// A condition may become true in so long a time. Returns that moment.
+    pub fn in_time(&self, time: Duration) -> Duration {
+        let mut state = self.lock();
+        let moment = state.now + time;
+        state.moments.insert(moment);
+        moment
+    }
+
+    /// Something has happened that others may wait for by looking.
+    pub fn has_happened(&self) {
+        self.lock().progress += 1;
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    pub fn now(&self) -> Duration {
+        self.lock().now
+    }
+
+    /// Draws from the cluster's numbers.
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut self.lock().random)
+    }
+
+    /// A new thread of `process`, as it sees the cluster.
+    pub(super) fn add_thread(self: &Arc<Cluster>, state: &mut State, process: ProcessId, name: &str) -> ThreadWorld {
+        let (thread, parker) = (state.threads.len(), Arc::default());
+        let status = Status::Ready { is_met: true };
+        state.threads.push(ThreadState { name: name.to_owned(), process, status, pauses: 0, parker });
+        ThreadWorld::new(self.clone(), thread, process)
+    }
+
+    /// Stops the thread that runs until its turn comes. Returns whether its condition was met.
+    pub(super) fn hand_over<'a>(&'a self, mut state: MutexGuard<'a, State>, from: usize) -> bool {
+        let next = self.next(&mut state);
+        if let Some(next) = next {
+            state.running = next;
+        }
+        if next != Some(from) {
+            let is_over = matches!(state.threads[from].status, Status::Ended);
+            let parker = state.threads[from].parker.clone();
+            let woken = next.map(|next| state.threads[next].parker.clone());
+            // The next thread needs the state at once.
+            drop(state);
+            woken.inspect(|parker| parker.wake());
+            if is_over {
+                return false;
+            }
+            parker.park();
+            state = self.lock();
+        }
+        debug_assert_eq!(state.running, from, "two threads run");
+        matches!(state.threads[from].status, Status::Ready { is_met: true })
+    }
+
+    /// Waits for the first turn of a new thread.
+    pub(super) fn await_turn(&self, thread: usize) {
+        let parker = self.lock().threads[thread].parker.clone();
+        parker.park();
+    }
+
+    /// The thread that runs next; `None`: no one ever can, or the run is over.
+    fn next(&self, state: &mut State) -> Option<usize> {
+        if state.outcome.is_some() {
+            return None;
+        }
+        state.steps += 1;
+        if state.steps > self.limits.steps || state.now > self.limits.time {
+            let why = format!("no end after {} steps and {:?}; {}", state.steps, state.now, state.who_waits());
+            self.fail(state, why);
+            return None;
+        }
+        loop {
+            let mut ready = Vec::with_capacity(state.threads.len());
+            let (now, progress) = (state.now, state.progress);
+            for (index, thread) in state.threads.iter_mut().enumerate() {
+                match &mut thread.status {
+                    Status::Ready { .. } => ready.push(index),
+                    Status::Waiting { until, condition, .. } => {
+                        let is_met = condition.is_met();
+                        if is_met || until.is_some_and(|until| until <= now) {
+                            thread.status = Status::Ready { is_met };
+                            ready.push(index);
+                        }
+                    }
+                    Status::Looking { until, seen } => {
+                        if *until <= now || seen.is_some_and(|seen| seen != progress) {
+                            thread.status = Status::Ready { is_met: true };
+                            ready.push(index);
+                        }
+                    }
+                    Status::Ended | Status::Killed => {}
+                }
+            }
+            if !ready.is_empty() {
+                return Some(ready[state.random.usize(0..ready.len())]);
+            }
+            let untils = state.threads.iter().filter_map(|thread| match &thread.status {
+                Status::Waiting { until, .. } => *until,
+                Status::Looking { until, .. } => Some(*until),
+                _ => None,
+            });
+            let moment = state.moments.pop_first();
+            let Some(until) = untils.chain(moment).min() else {
+                let why = format!("nobody can go on; {}", state.who_waits());
+                self.fail(state, why);
+                return None;
+            };
+            state.moments.extend(moment.filter(|moment| *moment > until));
+            state.now = state.now.max(until);
+            self.clock.store(state.now.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl State {
+    pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(story) = self.story.as_mut().filter(|_| self.outcome.is_none()) {
+            let seconds = self.now.as_secs_f64();
+            story.push(format!("{seconds:14.6} {}", line()));
+        }
+    }
+
+    pub(super) fn name_of(&self, process: ProcessId) -> &str {
+        &self.processes[process.0].name
+    }
+
+    /// Each thread that waits, with the reason.
+    fn who_waits(&self) -> String {
+        let waits = self.threads.iter().filter_map(|thread| {
+            let (of, name) = (self.name_of(thread.process), &thread.name);
+            let named = if of == name { of.to_owned() } else { format!("{of}, {name}") };
+            match &thread.status {
+                Status::Waiting { why, until: None, .. } => Some(format!("{named} waits for {why}")),
+                Status::Waiting { why, until: Some(until), .. } => {
+                    Some(format!("{named} waits for {why} until {:.6}", until.as_secs_f64()))
+                }
+                Status::Looking { .. } => Some(format!("{named} looks again and again")),
+                Status::Ready { .. } => Some(format!("{named} can run")),
+                Status::Ended | Status::Killed => None,
+            }
+        });
+        waits.collect::<Vec<_>>().join("; ")
+    }
+}

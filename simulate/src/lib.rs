@@ -1,0 +1,16 @@
+//! A cluster in one process: the engine as it is, under every schedule and every fault that a seed draws.
+//!
+//! A `plan` has the jobs that run one after the other, and their faults. `job` runs them in a `cluster`, with messages by
+//! `group`. A `judge` compares the restored state with the promises.
+
+pub mod cluster;
+mod fixed;
+mod group;
+mod job;
+mod judge;
+pub mod plan;
+mod program;
+mod run;
+
+pub use fixed::fix_addresses;
+pub use run::{Ran, run};
