@@ -11,6 +11,8 @@ mod judge;
 pub mod plan;
 mod program;
 mod run;
+mod shrink;
 
 pub use fixed::fix_addresses;
 pub use run::{Ran, run};
+pub use shrink::shrink;

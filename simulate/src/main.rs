@@ -1,7 +1,7 @@
 //! `mainstay-simulate`: runs plans by their seeds.
 
 use clap::Parser;
-use mainstay_simulate::{plan::Plan, run};
+use mainstay_simulate::{plan::Plan, run, shrink};
 use std::{ops::Range, process::ExitCode, time::Instant};
 
 /// Runs the engine in a simulated cluster, under schedules and faults drawn from seeds.
@@ -11,6 +11,9 @@ struct Arguments {
     /// Runs one seed, and prints its plan and story.
     #[arg(long)]
     seed: Option<u64>,
+    /// With --seed: first cuts a plan that fails down to the least that still fails.
+    #[arg(long)]
+    shrink: bool,
     /// Runs this many seeds.
     #[arg(long, default_value_t = 100)]
     count: u64,
@@ -39,13 +42,16 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match arguments.seed {
-        Some(seed) => one(seed),
+        Some(seed) => one(seed, arguments.shrink),
         None => many(arguments.from..arguments.from + arguments.count, arguments.mutant.is_some()),
     }
 }
 
-fn one(seed: u64) -> ExitCode {
-    let plan = Plan::of(seed);
+fn one(seed: u64, is_cut: bool) -> ExitCode {
+    let mut plan = Plan::of(seed);
+    if is_cut && run(&plan, false).outcome.is_err() {
+        plan = shrink(&plan);
+    }
     println!("{plan:#?}");
     let ran = run(&plan, true);
     ran.story.iter().for_each(|line| println!("{line}"));

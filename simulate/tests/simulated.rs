@@ -81,6 +81,19 @@ fn wrong_variants_of_the_engine_are_found() {
     assert!(FOUND.iter().all(|(name, _)| known.contains(&format!("{name}: "))));
 }
 
+/// The story of a wrong variant, whole and cut down.
+#[test]
+fn a_plan_that_fails_is_cut_down() {
+    let stories = [&["--shrink"][..], &[]].map(|more| {
+        let words = [&["--mutant", "OlderDroppedAtOnce", "--seed", "40"], more].concat();
+        let ran = simulate(&words);
+        assert!(!ran.status.success());
+        String::from_utf8(ran.stdout).unwrap()
+    });
+    let [cut, whole] = stories.map(|story| story.lines().count());
+    assert!(cut * 4 < whole * 3, "{cut} of {whole} lines");
+}
+
 #[test]
 fn an_unknown_variant_is_refused() {
     let ran = simulate(&["--mutant", "Perfect"]);

@@ -71,9 +71,9 @@ static int check(int value) {
 static int look(int value) {
   long size = (long)BLOCKS * ranks * BLOCK;
   char *found = malloc((size_t)size + 1);
-  int fd = open(path, O_RDONLY), error = -1;
+  int fd = open(path, O_RDONLY), error = errno;
   if (fd >= 0) {
-    error = read(fd, found, (size_t)size + 1) == size && !differs(found, value, size) ? 0 : -1;
+    error = read(fd, found, (size_t)size + 1) != size ? -1 : differs(found, value, size) ? -2 : 0;
     close(fd);
   }
   free(found);
