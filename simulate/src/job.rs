@@ -12,7 +12,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -27,6 +27,8 @@ pub struct Job {
     pub judge: Arc<Mutex<Judge>>,
     /// All processes that were started.
     pub ranks: Mutex<Vec<Rank>>,
+    /// Ranks that have closed in order.
+    pub closed: AtomicUsize,
 }
 
 /// A started rank.
@@ -286,6 +288,7 @@ impl Job {
         match closed {
             Ok(()) => {
                 self.cluster.tell(|| format!("rank {rank}: closed"));
+                self.closed.fetch_add(1, Ordering::Relaxed);
                 locked(&self.judge).closed(&self.setting, pending.map(|pending| pending.mark), has_saved);
                 Ok(())
             }

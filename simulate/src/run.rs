@@ -12,7 +12,10 @@ use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -127,8 +130,31 @@ fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -> Re
             number: index as u64 + 1,
             judge: judge.clone(),
             ranks: Mutex::default(),
+            closed: AtomicUsize::new(0),
         });
         operate_job(cluster, &job);
+        check_left(cluster, &job)?;
+    }
+    Ok(())
+}
+
+/// Processes that have ended leave no file open, and a job that has ended in order none in the memory of the nodes.
+fn check_left(cluster: &Cluster, job: &Job) -> Result<(), Fault> {
+    if let Some(left) = cluster.left_open() {
+        return Err(Fault(left));
+    }
+    if job.closed.load(Ordering::Relaxed) < job.round.seats.len() {
+        return Ok(());
+    }
+    let mut folders: Vec<PathBuf> =
+        (0..job.setting.nodes).map(|node| cluster.node_folder(node).join("memory")).collect();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if !path.is_dir() {
+                return Err(Fault(format!("job {} has ended in order, and {} is left", job.number, path.display())));
+            }
+            folders.push(path);
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::{
     any::Any,
     collections::BTreeMap,
     ffi::OsString,
+    fs,
     os::fd::RawFd,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -147,6 +148,18 @@ impl Cluster {
 
     pub fn set_variable(&self, process: ProcessId, name: &str, value: &str) {
         self.lock().processes[process.0].variables.insert(name.to_owned(), value.into());
+    }
+
+    /// A file that a process has left open at its end.
+    pub fn left_open(&self) -> Option<String> {
+        let state = self.lock();
+        let left = state.descriptors.iter().find(|(descriptor, (owner, inode))| {
+            state.processes[owner.0].life == Life::Ended && inode_of(**descriptor) == Some(*inode)
+        });
+        left.map(|(descriptor, (owner, _))| {
+            let path = fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_default();
+            format!("{} has left {} open", state.name_of(*owner), path.display())
+        })
     }
 
     /// The time of day jumps by so many nanoseconds.
