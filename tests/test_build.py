@@ -12,7 +12,8 @@ from mpi import ROOT
 
 ENGINE = ["-p", "mainstay-engine"]
 # `make build`, the tests, and each package alone, as maturin builds the Python package.
-SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace"]]
+# The simulation takes the engine with a feature of its own, and is compiled by itself.
+SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace", "--exclude", "mainstay-simulate"]]
 SELECTIONS += [["-p", f"mainstay-{name}"] for name in ("capi", "cli", "python")]
 
 
