@@ -10,8 +10,8 @@ use mainstay_engine::current_world;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -93,18 +93,27 @@ struct Folder {
 
 impl Folder {
     fn make() -> Folder {
-        let parent = Path::new("/dev/shm/mainstay-simulated");
-        fs::create_dir_all(parent).expect("a folder in memory");
-        let free = (0..100).find_map(|slot| {
-            let lock = File::create(parent.join(format!("lock-{slot:02}"))).ok()?;
-            lock.try_lock().ok()?;
-            Some((slot, parent.join(format!("{slot:02}")), lock))
-        });
-        let (slot, path, lock) = free.expect("fewer than 100 simulations run at once");
-        // A leftover of a killed run.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a folder in memory");
-        Folder { slot, path, _lock: lock }
+        (0..1000).find_map(|turn| Folder::take(turn % 100)).expect("a folder in memory for the simulation")
+    }
+
+    /// Takes the folder with this number, unless another simulation has it. One of a killed simulation is emptied.
+    fn take(slot: usize) -> Option<Folder> {
+        // SAFETY: the call has no conditions.
+        #[allow(unsafe_code)]
+        let user = unsafe { libc::geteuid() };
+        let path = PathBuf::from(format!("/dev/shm/mainstay-simulated-{user:010}-{slot:02}"));
+        let _ = fs::create_dir(&path);
+        let lock = File::open(&path).ok()?;
+        lock.try_lock().ok()?;
+        let inode = |found: fs::Metadata| found.ino();
+        if lock.metadata().map(inode).ok()? != fs::symlink_metadata(&path).map(inode).ok()? {
+            // The one that had it has removed it meanwhile.
+            return None;
+        }
+        for entry in fs::read_dir(&path).ok()? {
+            fs::remove_dir_all(entry.ok()?.path()).ok()?;
+        }
+        Some(Folder { slot, path, _lock: lock })
     }
 }
 
