@@ -32,10 +32,10 @@ pub struct Ran {
 }
 
 /// Runs `plan` in a folder in memory of its own.
-pub fn run(plan: &Plan, is_told: bool) -> Ran {
+pub fn run(plan: &Plan, keeps_story: bool) -> Ran {
     let folder = Folder::make();
     let _processor = OneProcessor::choose(folder.slot);
-    let cluster = Cluster::new(plan.seed, &folder.path, Limits::DEFAULT, is_told);
+    let cluster = Cluster::new(plan.seed, &folder.path, Limits::DEFAULT, keeps_story);
     let judge: Arc<Mutex<Judge>> = Arc::default();
     let (of_run, plan) = (judge.clone(), plan.clone());
     let outcome = cluster.run(move |cluster| operate(cluster, &plan, &of_run));
@@ -83,8 +83,7 @@ impl Drop for OneProcessor {
     }
 }
 
-/// The folder of a run. Its path is the same in each run, unless several run at once: paths are in files, and change their
-/// lengths.
+/// The folder of a run. Its path has the same length in each run, because files of the engine hold paths.
 struct Folder {
     slot: usize,
     path: PathBuf,
@@ -105,9 +104,9 @@ impl Folder {
         let _ = fs::create_dir(&path);
         let lock = File::open(&path).ok()?;
         lock.try_lock().ok()?;
-        let inode = |found: fs::Metadata| found.ino();
-        if lock.metadata().map(inode).ok()? != fs::symlink_metadata(&path).map(inode).ok()? {
-            // The one that had it has removed it meanwhile.
+        let (opened, named) = (lock.metadata().ok()?, fs::symlink_metadata(&path).ok()?);
+        if opened.ino() != named.ino() || opened.uid() != user {
+            // Another simulation has just removed this folder, at its end; or another user has put something in its place.
             return None;
         }
         for entry in fs::read_dir(&path).ok()? {

@@ -1,8 +1,9 @@
 //! The basis of every stage: time, threads, locks within the process, and opening files. From the rest of Mainstay,
 //! this folder uses only the errors.
 //!
-//! Invariant: time is read only in this folder, and all that waits, waits here, so a simulation can replace it (`world`).
-//! Files are opened only in this folder, so no descriptor is below 3.
+//! Invariants: time is read only in this folder. All waits of the engine are here, so a simulation can replace them
+//! (`world`); only `group` has others, for MPI and for threads as ranks. Files are opened only in this folder, so no
+//! descriptor is below 3.
 
 mod clock;
 pub(crate) mod control_group;

@@ -306,20 +306,20 @@ impl Cluster {
         if is_last {
             state.tear(node, operation);
             let name = state.name_of(by.process).to_owned();
-            state.tell(|| format!("{name}: {}", told(operation)));
+            state.tell(|| format!("{name}: {}", line_of(operation)));
             state.kill(by.process);
             self.hand_over(state, by.thread);
             unreachable!("a killed thread runs");
         }
         let name = state.name_of(by.process).to_owned();
         if let Some(failure) = failure {
-            state.tell(|| format!("{name}: {} fails ({failure:?})", told(operation)));
+            state.tell(|| format!("{name}: {} fails ({failure:?})", line_of(operation)));
             if let (Failure::Forgets, FileOperation::Sync { file }) = (failure, operation) {
                 state.disks.forget(node, file);
             }
             return Err(io::Error::from_raw_os_error(if failure == Failure::Full { libc::ENOSPC } else { libc::EIO }));
         }
-        state.tell(|| format!("{name}: {}", told(operation)));
+        state.tell(|| format!("{name}: {}", line_of(operation)));
         if state.random.bool() {
             // The disk takes its time, while others go on.
             let until = state.now + Duration::from_micros(state.random.u64(1..300));
@@ -357,7 +357,7 @@ impl Cluster {
 }
 
 /// The operation for the story.
-fn told(operation: FileOperation<'_>) -> String {
+fn line_of(operation: FileOperation<'_>) -> String {
     let path = |file: &File| {
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
         short(&path)

@@ -163,8 +163,8 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cluster {
-    /// A cluster with its files below `folder`. The story is kept if `is_told`.
-    pub fn new(seed: u64, folder: &Path, limits: Limits, is_told: bool) -> Arc<Cluster> {
+    /// A cluster with its files below `folder`. The story is kept if `keeps_story`.
+    pub fn new(seed: u64, folder: &Path, limits: Limits, keeps_story: bool) -> Arc<Cluster> {
         let mut random = Rng::with_seed(seed);
         // Few hand-overs find other faults than many.
         let switches = [200, 5_000, 50_000, 300_000][random.usize(0..4)];
@@ -182,7 +182,7 @@ impl Cluster {
             moments: BTreeSet::new(),
             running: 0,
             outcome: None,
-            story: is_told.then(Vec::new),
+            story: keeps_story.then(Vec::new),
         };
         Arc::new(Cluster {
             state: Mutex::new(state),
@@ -217,7 +217,7 @@ impl Cluster {
             .wait_timeout_while(state, self.limits.real, |state| state.outcome.is_none())
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(Fault(format!("a thread waits where the simulation does not see it; {}", state.who_waits())));
+            return Err(Fault(format!("a thread waits where the simulation does not see it; {}", state.waits())));
         }
         state.outcome.clone().unwrap_or(Ok(()))
     }
@@ -323,7 +323,7 @@ impl Cluster {
         }
         state.steps += 1;
         if state.steps > self.limits.steps || state.now > self.limits.time {
-            let why = format!("no end after {} steps and {:?}; {}", state.steps, state.now, state.who_waits());
+            let why = format!("no end after {} steps and {:?}; {}", state.steps, state.now, state.waits());
             self.fail(state, why);
             return None;
         }
@@ -359,7 +359,7 @@ impl Cluster {
             });
             let moment = state.moments.pop_first();
             let Some(until) = untils.chain(moment).min() else {
-                let why = format!("nobody can go on; {}", state.who_waits());
+                let why = format!("nobody can go on; {}", state.waits());
                 self.fail(state, why);
                 return None;
             };
@@ -383,7 +383,7 @@ impl State {
     }
 
     /// Each thread that waits, with the reason.
-    fn who_waits(&self) -> String {
+    fn waits(&self) -> String {
         let waits = self.threads.iter().filter_map(|thread| {
             let (of, name) = (self.name_of(thread.process), &thread.name);
             let named = if of == name { of.to_owned() } else { format!("{of}, {name}") };
