@@ -52,7 +52,7 @@ pub use config::{
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 #[cfg(feature = "simulation")]
-pub use ground::{FileOperation, World, current_world, enter};
+pub use ground::{FileOperation, World, current_world, set_world};
 pub use ground::{kernel_bytes, kernel_text, unix_ns};
 #[cfg(feature = "simulation")]
 pub use mutant::{become_mutant, mutants};

@@ -34,7 +34,6 @@ pub struct Ran {
 /// Runs `plan` in a folder in memory of its own.
 pub fn run(plan: &Plan, keeps_story: bool) -> Ran {
     let folder = Folder::make();
-    let _processor = OneProcessor::choose(folder.slot);
     let cluster = Cluster::new(plan.seed, &folder.path, Limits::DEFAULT, keeps_story);
     let judge: Arc<Mutex<Judge>> = Arc::default();
     let (of_run, plan) = (judge.clone(), plan.clone());
@@ -50,42 +49,8 @@ pub fn run(plan: &Plan, keeps_story: bool) -> Ran {
     }
 }
 
-/// Keeps the threads of a run on one processor, so that one hands over to the next without waking another processor.
-struct OneProcessor(libc::cpu_set_t);
-
-impl OneProcessor {
-    /// The processor is chosen by `number` of those that this thread may use.
-    fn choose(number: usize) -> OneProcessor {
-        // SAFETY: all zeros are a valid set, and the sets outlive the calls.
-        #[allow(unsafe_code)]
-        unsafe {
-            let mut before: libc::cpu_set_t = std::mem::zeroed();
-            let bytes = size_of_val(&before);
-            if libc::sched_getaffinity(0, bytes, &raw mut before) == 0 {
-                let all: Vec<usize> =
-                    (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &before)).collect();
-                let mut one: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(all[number % all.len().max(1)], &mut one);
-                libc::sched_setaffinity(0, bytes, &raw const one);
-            }
-            OneProcessor(before)
-        }
-    }
-}
-
-impl Drop for OneProcessor {
-    fn drop(&mut self) {
-        // SAFETY: as above.
-        #[allow(unsafe_code)]
-        unsafe {
-            libc::sched_setaffinity(0, size_of_val(&self.0), &raw const self.0);
-        }
-    }
-}
-
 /// The folder of a run. Its path has the same length in each run, because files of the engine hold paths.
 struct Folder {
-    slot: usize,
     path: PathBuf,
     _lock: File,
 }
@@ -112,7 +77,7 @@ impl Folder {
         for entry in fs::read_dir(&path).ok()? {
             fs::remove_dir_all(entry.ok()?.path()).ok()?;
         }
-        Some(Folder { slot, path, _lock: lock })
+        Some(Folder { path, _lock: lock })
     }
 }
 

@@ -27,5 +27,5 @@ pub(crate) use wait::{Condvar, receive};
 #[cfg(not(feature = "simulation"))]
 pub(crate) use world::FileOperation;
 #[cfg(feature = "simulation")]
-pub use world::{FileOperation, World, current_world, enter};
-pub(crate) use world::{is_on_simulated_disk, perform, within, world};
+pub use world::{FileOperation, World, current_world, set_world};
+pub(crate) use world::{is_on_simulated_disk, perform, world};

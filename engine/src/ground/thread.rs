@@ -1,12 +1,14 @@
 //! Mainstay's own threads in the program's process.
 
-use super::{lock, within, world};
+use super::{lock, world};
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
-    io, ptr,
+    io, mem,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr, slice,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -15,81 +17,121 @@ use std::{
 /// A thread of Mainstay's own that returns a `T`.
 #[derive(Debug)]
 pub(crate) struct Thread<T> {
-    handle: JoinHandle<T>,
-    is_over: Arc<AtomicBool>,
+    end: Arc<End<T>>,
+    /// `None`: it is one of a simulated world.
+    handle: Option<JoinHandle<()>>,
+}
+
+/// The end of a thread.
+#[derive(Debug)]
+struct End<T> {
+    result: Mutex<Option<thread::Result<T>>>,
+    is_over: AtomicBool,
 }
 
 /// Where threads are started that borrow; all end before `scope` returns.
 pub(crate) struct Scope<'scope, 'env> {
     threads: &'scope thread::Scope<'scope, 'env>,
-    started: Mutex<Vec<Arc<AtomicBool>>>,
+    /// Those of a simulated world.
+    simulated: Mutex<Vec<Arc<End<()>>>>,
 }
 
-/// Says, when dropped, that a thread is over.
-struct Over(Arc<AtomicBool>);
+impl<T> End<T> {
+    fn new() -> Arc<End<T>> {
+        Arc::new(End { result: Mutex::new(None), is_over: AtomicBool::new(false) })
+    }
 
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+    /// Keeps the result of `work`, also if it panics.
+    fn of(&self, work: impl FnOnce() -> T) {
+        let result = catch_unwind(AssertUnwindSafe(|| in_default_arithmetic(work)));
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    fn take(&self) -> Option<thread::Result<T>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl<T> Thread<T> {
     pub(crate) fn is_finished(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.end.is_over()
     }
 
     pub(crate) fn join(self) -> thread::Result<T> {
-        wait_for(&[self.is_over]);
-        self.handle.join()
+        match self.handle {
+            Some(handle) => handle.join()?,
+            None => wait_for(slice::from_ref(&self.end)),
+        }
+        self.end.take().expect("the result of a thread that is over")
     }
 }
 
-/// Waits for threads of a simulated world. The system's own wait would stop the whole world.
-fn wait_for(all: &[Arc<AtomicBool>]) {
+/// Waits for threads of a simulated world.
+fn wait_for<T>(all: &[Arc<End<T>>]) {
     if let Some(world) = world() {
-        world.wait("a thread", None, &mut || all.iter().all(|is_over| is_over.load(Ordering::Acquire)));
+        world.wait("a thread", None, &mut || all.iter().all(|end| end.is_over()));
     }
 }
 
 /// Starts a thread that gets none of the program's signals, and does not trap if a program has enabled traps for
 /// underflow.
 pub(crate) fn spawn<T: Send + 'static>(name: String, work: impl FnOnce() -> T + Send + 'static) -> Result<Thread<T>> {
-    let (is_over, work) = in_world(&name, work);
-    let handle = without_signals(|| thread::Builder::new().name(name).spawn(work))?;
-    Ok(Thread { handle, is_over })
+    let end = End::new();
+    let of_thread = end.clone();
+    let run = move || of_thread.of(work);
+    let handle = match world() {
+        Some(world) => {
+            world.start(&name, Box::new(run));
+            None
+        }
+        None => Some(without_signals(|| thread::Builder::new().name(name).spawn(run))?),
+    };
+    Ok(Thread { end, handle })
 }
 
 /// Runs `work`, which may start threads that borrow.
 pub(crate) fn scope<'env, T>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
-    thread::scope(|threads| {
-        let scope = Scope { threads, started: Mutex::default() };
-        let done = work(&scope);
-        wait_for(&lock(&scope.started));
-        done
-    })
+    thread::scope(|threads| work(&Scope { threads, simulated: Mutex::default() }))
 }
 
 impl<'scope> Scope<'scope, '_> {
     /// Like `spawn`, for work that borrows.
     pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'scope) -> Result<()> {
-        let (is_over, work) = in_world(name, work);
-        without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(self.threads, work))?;
-        lock(&self.started).push(is_over);
+        match world() {
+            Some(world) => {
+                let end = End::new();
+                let of_thread = end.clone();
+                let run: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || of_thread.of(work));
+                // SAFETY: only the lifetime changes. The scope waits for the thread before what it borrows goes.
+                #[allow(unsafe_code)]
+                let run = unsafe { mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Box<dyn FnOnce() + Send>>(run) };
+                world.start(name, run);
+                lock(&self.simulated).push(end);
+            }
+            None => {
+                let run = || in_default_arithmetic(work);
+                without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(self.threads, run))?;
+            }
+        }
         Ok(())
     }
 }
 
-/// `work` in the default arithmetic, in the world of this thread, and whether it is over.
-fn in_world<T, F: FnOnce() -> T>(name: &str, work: F) -> (Arc<AtomicBool>, impl FnOnce() -> T + use<T, F>) {
-    let (is_over, world) = (Arc::new(AtomicBool::new(false)), world().map(|world| world.thread(name)));
-    let over = Over(is_over.clone());
-    (is_over, move || {
-        within(world, || {
-            let _over = over;
-            in_default_arithmetic(work)
-        })
-    })
+/// Waits for the threads of a simulated world. `std` waits for those of the system.
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        let simulated = mem::take(&mut *lock(&self.simulated));
+        wait_for(&simulated);
+        let panic = simulated.iter().find_map(|end| end.take()?.err());
+        if let Some(panic) = panic.filter(|_| !thread::panicking()) {
+            resume_unwind(panic);
+        }
+    }
 }
 
 /// Whether a thread with new work interrupts the running thread at once, or waits for the end of its time slice.

@@ -3,7 +3,7 @@
 //!
 //! Without the feature `simulation` no thread has a world, and the compiler drops each question.
 
-use std::{ffi::OsString, fmt, fs::File, io, os::fd::RawFd, path::Path, sync::Arc, time::Duration};
+use std::{ffi::OsString, fmt, fs::File, io, os::fd::RawFd, path::Path, time::Duration};
 
 /// The world as one thread sees it. All calls come from that thread, except the conditions of `wait`.
 pub trait World: Send + Sync + fmt::Debug {
@@ -18,12 +18,8 @@ pub trait World: Send + Sync + fmt::Debug {
     fn step(&self);
     /// This thread has checked a condition of its own for the `tries`th time in vain.
     fn pause(&self, tries: u32);
-    /// The world of a new thread of this thread's process.
-    fn thread(&self, name: &str) -> Arc<dyn World>;
-    /// The thread begins. Returns once it may run.
-    fn begin(&self);
-    /// The thread ends. After this it does nothing but exit.
-    fn end(&self);
+    /// Starts a thread of this thread's process. It does `work`.
+    fn start(&self, name: &str, work: Box<dyn FnOnce() + Send>);
     /// Fills `bytes` with random numbers.
     fn random(&self, bytes: &mut [u8]);
     /// The environment variable `name` of this thread's process.
@@ -94,27 +90,18 @@ pub(crate) fn perform<T>(operation: FileOperation<'_>, work: impl FnOnce() -> io
     work().inspect(|_| world.after(operation))
 }
 
-/// Runs `work` on this thread as one of `world`, if there is one.
-pub(crate) fn within<T>(world: Option<Arc<dyn World>>, work: impl FnOnce() -> T) -> T {
-    match world {
-        #[cfg(feature = "simulation")]
-        Some(world) => enter(world, work),
-        _ => work(),
-    }
-}
-
 #[cfg(feature = "simulation")]
-pub(crate) use entered::world;
+pub(crate) use current::world;
 #[cfg(feature = "simulation")]
-pub use entered::{enter, world as current_world};
+pub use current::{set_world, world as current_world};
 
 #[cfg(not(feature = "simulation"))]
-pub(crate) fn world() -> Option<Arc<dyn World>> {
+pub(crate) fn world() -> Option<std::sync::Arc<dyn World>> {
     None
 }
 
 #[cfg(feature = "simulation")]
-mod entered {
+mod current {
     use super::World;
     use std::{cell::RefCell, sync::Arc};
 
@@ -122,22 +109,12 @@ mod entered {
         static WORLD: RefCell<Option<Arc<dyn World>>> = const { RefCell::new(None) };
     }
 
-    /// Runs `work` on this thread as one of `world`.
-    pub fn enter<T>(world: Arc<dyn World>, work: impl FnOnce() -> T) -> T {
-        struct Ended(Arc<dyn World>);
-        impl Drop for Ended {
-            fn drop(&mut self) {
-                WORLD.set(None);
-                self.0.end();
-            }
-        }
-        world.begin();
-        WORLD.set(Some(world.clone()));
-        let _ended = Ended(world);
-        work()
+    /// From now on this thread of the system runs a thread of `world`, until another call.
+    pub fn set_world(world: Option<Arc<dyn World>>) {
+        WORLD.set(world);
     }
 
-    /// The world of this thread, if it is simulated.
+    /// The world of the thread that runs, if it is simulated.
     pub fn world() -> Option<Arc<dyn World>> {
         WORLD.with_borrow(Clone::clone)
     }

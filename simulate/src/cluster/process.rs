@@ -1,7 +1,6 @@
 //! Simulated processes: they start, fail, end, and are killed.
 
 use super::scheduler::{Cluster, State, Status};
-use mainstay_engine::enter;
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -13,7 +12,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -95,22 +93,18 @@ impl Cluster {
             dies_at: None,
             fails_at: BTreeMap::new(),
         });
-        let world = Arc::new(self.add_thread(&mut state, id, name));
+        let (cluster, of_process) = (self.clone(), name.to_owned());
+        let work = move || {
+            let worked = catch_unwind(AssertUnwindSafe(work));
+            let mut state = cluster.lock();
+            if let Err(panic) = worked {
+                cluster.fail(&mut state, format!("{of_process} panicked: {}", text_of(&*panic)));
+            }
+            state.processes[id.0].life = Life::Ended;
+            state.tell(|| format!("{of_process} ends"));
+        };
+        self.add_thread(&mut state, id, name, Box::new(work));
         state.tell(|| format!("{name} starts"));
-        drop(state);
-        let (cluster, name) = (self.clone(), name.to_owned());
-        let started = thread::Builder::new().name(name.clone()).spawn(move || {
-            enter(world, || {
-                let worked = catch_unwind(AssertUnwindSafe(work));
-                let mut state = cluster.lock();
-                if let Err(panic) = worked {
-                    cluster.fail(&mut state, format!("{name} panicked: {}", text_of(&*panic)));
-                }
-                state.processes[id.0].life = Life::Ended;
-                state.tell(|| format!("{name} ends"));
-            });
-        });
-        started.expect("the system starts a thread");
         id
     }
 

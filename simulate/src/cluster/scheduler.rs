@@ -1,21 +1,25 @@
 //! The one thread that runs, and the choice of the next.
 
 use super::{
+    coroutine::{self, Coroutine},
     disk::Disks,
+    leftover,
     process::{Process, ProcessId},
     thread::ThreadWorld,
 };
 use fastrand::Rng;
+use mainstay_engine::set_world;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     os::fd::RawFd,
     path::{Path, PathBuf},
+    process,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
-    thread::{self, Thread},
+    thread,
     time::Duration,
 };
 
@@ -72,7 +76,8 @@ pub(super) struct State {
     pub(super) steps: u64,
     /// Times at which a condition may become true.
     pub(super) moments: BTreeSet<Duration>,
-    running: usize,
+    /// `None`: the run is over.
+    running: Option<usize>,
     outcome: Option<Result<(), Fault>>,
     story: Option<Vec<String>>,
 }
@@ -89,7 +94,8 @@ pub(super) struct ThreadState {
     pub(super) status: Status,
     /// Pauses in a row without progress.
     pub(super) pauses: u32,
-    parker: Arc<Parker>,
+    /// `None`: it runs, or has ended.
+    coroutine: Option<Coroutine>,
 }
 
 pub(super) enum Status {
@@ -135,29 +141,6 @@ impl Condition {
     }
 }
 
-/// Stops a thread until it may run.
-#[derive(Debug, Default)]
-struct Parker {
-    may_run: AtomicBool,
-    /// The thread, once it has begun.
-    thread: OnceLock<Thread>,
-}
-
-impl Parker {
-    fn wake(&self) {
-        self.may_run.store(true, Ordering::Release);
-        self.thread.get().inspect(|thread| thread.unpark());
-    }
-
-    /// Stops this thread, which is the parker's own.
-    fn park(&self) {
-        self.thread.get_or_init(thread::current);
-        while !self.may_run.swap(false, Ordering::AcqRel) {
-            thread::park();
-        }
-    }
-}
-
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -180,7 +163,7 @@ impl Cluster {
             progress: 0,
             steps: 0,
             moments: BTreeSet::new(),
-            running: 0,
+            running: None,
             outcome: None,
             story: keeps_story.then(Vec::new),
         };
@@ -198,7 +181,7 @@ impl Cluster {
     }
 
     /// Runs `operator` as the first process, outside all nodes. It starts the others. Returns once it has ended, or once the
-    /// run has failed; then threads of the cluster stay stopped for ever.
+    /// run has failed; then no thread of the cluster runs again.
     pub fn run(
         self: &Arc<Cluster>,
         operator: impl FnOnce(&Arc<Cluster>) -> Result<(), Fault> + Send + 'static,
@@ -208,18 +191,47 @@ impl Cluster {
             let ended = operator(&cluster);
             cluster.finish(ended);
         });
+        self.lock().running = Some(0);
+        thread::scope(|scope| {
+            scope.spawn(|| self.watch());
+            self.run_threads();
+        });
         let mut state = self.lock();
-        // The operator is the only thread.
-        state.running = 0;
-        state.threads[0].parker.wake();
+        state.threads.iter_mut().for_each(|thread| thread.coroutine = None);
+        state.disks = Disks::new(&self.folder);
+        leftover::remove(&self.folder);
+        state.outcome.clone().unwrap_or(Ok(()))
+    }
+
+    /// Runs the threads of the cluster on this thread of the system, one at a time.
+    fn run_threads(self: &Arc<Cluster>) {
+        loop {
+            let mut state = self.lock();
+            let Some(running) = state.running else { return };
+            let thread = &mut state.threads[running];
+            let world = ThreadWorld::new(self.clone(), running, thread.process);
+            let mut coroutine = thread.coroutine.take().expect("a thread that was chosen can run");
+            drop(state);
+            set_world(Some(Arc::new(world)));
+            let is_over = coroutine.resume();
+            set_world(None);
+            if !is_over {
+                self.lock().threads[running].coroutine = Some(coroutine);
+            }
+        }
+    }
+
+    /// Ends the program if a thread waits where the simulation does not see it.
+    fn watch(&self) {
+        let state = self.lock();
         let (state, waited) = self
             .ended
             .wait_timeout_while(state, self.limits.real, |state| state.outcome.is_none())
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(Fault(format!("a thread waits where the simulation does not see it; {}", state.waits())));
+            eprintln!("a thread waits where the simulation does not see it; {}", state.waits());
+            process::exit(1);
         }
-        state.outcome.clone().unwrap_or(Ok(()))
     }
 
     fn finish(&self, outcome: Result<(), Fault>) {
@@ -279,41 +291,47 @@ impl Cluster {
         draw(&mut self.lock().random)
     }
 
-    /// A new thread of `process`, as it sees the cluster.
-    pub(super) fn add_thread(self: &Arc<Cluster>, state: &mut State, process: ProcessId, name: &str) -> ThreadWorld {
-        let (thread, parker) = (state.threads.len(), Arc::default());
+    /// A new thread of `process`, which does `work` once its turn comes.
+    pub(super) fn add_thread(
+        self: &Arc<Cluster>,
+        state: &mut State,
+        process: ProcessId,
+        name: &str,
+        work: Box<dyn FnOnce() + Send>,
+    ) {
+        let (thread, cluster) = (state.threads.len(), self.clone());
+        let coroutine = Coroutine::of(move || {
+            work();
+            cluster.end(thread);
+        });
         let status = Status::Ready { is_met: true };
-        state.threads.push(ThreadState { name: name.to_owned(), process, status, pauses: 0, parker });
-        ThreadWorld::new(self.clone(), thread, process)
+        state.threads.push(ThreadState {
+            name: name.to_owned(),
+            process,
+            status,
+            pauses: 0,
+            coroutine: Some(coroutine),
+        });
     }
 
     /// Stops the thread that runs until its turn comes. Returns whether its condition was met.
     pub(super) fn hand_over<'a>(&'a self, mut state: MutexGuard<'a, State>, from: usize) -> bool {
-        let next = self.next(&mut state);
-        if let Some(next) = next {
-            state.running = next;
-        }
-        if next != Some(from) {
-            let is_over = matches!(state.threads[from].status, Status::Ended);
-            let parker = state.threads[from].parker.clone();
-            let woken = next.map(|next| state.threads[next].parker.clone());
+        state.running = self.next(&mut state);
+        if state.running != Some(from) {
             // The next thread needs the state at once.
             drop(state);
-            woken.inspect(|parker| parker.wake());
-            if is_over {
-                return false;
-            }
-            parker.park();
+            coroutine::suspend();
             state = self.lock();
         }
-        debug_assert_eq!(state.running, from, "two threads run");
         matches!(state.threads[from].status, Status::Ready { is_met: true })
     }
 
-    /// Waits for the first turn of a new thread.
-    pub(super) fn await_turn(&self, thread: usize) {
-        let parker = self.lock().threads[thread].parker.clone();
-        parker.park();
+    /// The thread that runs ends, and another goes on.
+    fn end(&self, thread: usize) {
+        let mut state = self.lock();
+        state.progress += 1;
+        state.threads[thread].status = Status::Ended;
+        state.running = self.next(&mut state);
     }
 
     /// The thread that runs next; `None`: no one ever can, or the run is over.

@@ -75,20 +75,9 @@ impl World for ThreadWorld {
         }
     }
 
-    fn thread(&self, name: &str) -> Arc<dyn World> {
+    fn start(&self, name: &str, work: Box<dyn FnOnce() + Send>) {
         let mut state = self.cluster.lock();
-        Arc::new(self.cluster.add_thread(&mut state, self.process, name))
-    }
-
-    fn begin(&self) {
-        self.cluster.await_turn(self.thread);
-    }
-
-    fn end(&self) {
-        let mut state = self.cluster.lock();
-        state.progress += 1;
-        state.threads[self.thread].status = Status::Ended;
-        self.cluster.hand_over(state, self.thread);
+        self.cluster.add_thread(&mut state, self.process, name, work);
     }
 
     fn random(&self, bytes: &mut [u8]) {
