@@ -2,7 +2,10 @@
 //! different ranks, and after a death it fails on some ranks and succeeds on others; messages take their time, keep their
 //! order between two ranks only, and are lost with their sender.
 
-use crate::cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId};
+use crate::{
+    cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId},
+    lock::locked,
+};
 use mainstay_engine::{
     Error, Result, current_world,
     group::{Divided, Group, Incoming, Message, Outgoing, Tested},
@@ -10,7 +13,7 @@ use mainstay_engine::{
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -100,10 +103,6 @@ struct Sent {
     arrives: Duration,
     /// The sender may use its memory again at once.
     is_eager: bool,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(what: impl Into<String>) -> Error {

@@ -4,14 +4,16 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     group::{Refill, SimulatedGroup},
     judge::Judge,
+    lock::{locked, sleep},
     plan::{Round, Setting, Step},
     program::{Mark, Program, Restoring},
 };
-use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session, current_world};
+use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session};
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,6 +24,7 @@ pub struct Job {
     pub cluster: Arc<Cluster>,
     pub setting: Setting,
     pub round: Round,
+    pub space: PathBuf,
     /// States of a later job are newer.
     pub number: u64,
     pub judge: Arc<Mutex<Judge>>,
@@ -49,16 +52,6 @@ impl Rank {
     pub fn is_dead(&self) -> bool {
         self.death.time().is_some()
     }
-}
-
-/// Stops the thread for a time of the cluster.
-pub fn sleep(time: Duration) {
-    let world = current_world().expect("a thread of the cluster");
-    world.wait("a time", Some(world.now() + time), &mut || false);
-}
-
-pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a rank does not go on with its steps.
@@ -163,7 +156,7 @@ impl Job {
     /// The life of one rank.
     fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
         let generation = group.generation();
-        let session = match Session::open(Box::new(group), &self.cluster.shared_folder(), self.config(node)) {
+        let session = match Session::open(Box::new(group), &self.space, self.config(node)) {
             Ok(session) => session,
             Err(error) => return self.explained("open", &error),
         };
@@ -211,6 +204,7 @@ impl Job {
                 Step::Save { bytes } => {
                     let run = (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores;
                     let mark = Mark { run, step: index as u64 };
+                    locked(&self.judge).began(mark);
                     life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
                     match life.session.checkpoint() {
                         Ok(number) => {
@@ -330,6 +324,8 @@ impl Job {
             // With portions of a fixed size, a state may be too large.
             ErrorKind::PortionTooSmall => self.setting.portion_bytes > 0,
             ErrorKind::Damaged | ErrorKind::OutOfSight if locked(&self.judge).is_rotten => true,
+            // A command has the space for a moment.
+            ErrorKind::InUse => self.round.tools.iter().any(|tool| tool.time.is_some()),
             // One rank may give up after damage, and another try again.
             ErrorKind::GroupFailed if locked(&self.judge).is_rotten => true,
             _ => !self.round.is_healthy() && is_possible,

@@ -35,8 +35,9 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
     for round in 0..plan.rounds.len() {
         add(&|plan| drop(plan.rounds.remove(round)));
     }
-    for (round, Round { faults, lost, rots, .. }) in plan.rounds.iter().enumerate() {
+    for (round, Round { faults, tools, lost, rots, .. }) in plan.rounds.iter().enumerate() {
         (0..faults.len()).for_each(|fault| add(&|plan| _ = plan.rounds[round].faults.remove(fault)));
+        (0..tools.len()).for_each(|tool| add(&|plan| _ = plan.rounds[round].tools.remove(tool)));
         (0..lost.len()).for_each(|node| add(&|plan| _ = plan.rounds[round].lost.remove(node)));
         if rots.is_some() {
             add(&|plan| plan.rounds[round].rots = None);

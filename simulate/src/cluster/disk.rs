@@ -354,6 +354,11 @@ impl Cluster {
     pub fn shared_folder(&self) -> PathBuf {
         self.folder.join("pfs")
     }
+
+    /// The folder for copies of revisions, which all nodes see, too. It exists once there are any.
+    pub fn copy_folder(&self) -> PathBuf {
+        self.folder.join("copy")
+    }
 }
 
 /// The operation for the story.

@@ -1,9 +1,12 @@
 //! The plan of a run: drawn from a seed, and small enough to print.
 
+mod tool;
+
 use crate::cluster::Failure;
 use fastrand::Rng;
 use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
 use std::time::Duration;
+pub use tool::{Call, Tool};
 
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -47,12 +50,15 @@ impl Setting {
 }
 
 /// One job, and its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Round {
     /// The node of each rank.
     pub seats: Vec<usize>,
     pub steps: Vec<Step>,
     pub faults: Vec<PlannedFault>,
+    pub tools: Vec<Tool>,
+    /// Commands after the job run only once nodes are lost, not before.
+    pub loses_first: bool,
     /// The nodes that are lost once the job is over, with their disks or without.
     pub lost: Vec<(usize, bool)>,
     /// Then a byte changes on a disk: this file of all, counted modulo their number, and this byte of it.
@@ -121,7 +127,7 @@ impl Plan {
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
         // The last job shows that the space is of use.
         let steps = vec![Step::Save { bytes: 9_000 }, Step::Wait, Step::Close];
-        rounds.push(Round { seats, steps, faults: vec![], lost: vec![], rots: None });
+        rounds.push(Round { seats, steps, ..Round::default() });
         Plan { seed, setting, rounds }
     }
 }
@@ -212,5 +218,6 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
         _ => {}
     }
     let rots = (random.u8(0..8) == 0).then(|| (random.usize(..), random.u64(..)));
-    Round { seats, steps, faults, lost, rots }
+    let (tools, loses_first) = (Tool::draw(setting, random), random.bool());
+    Round { seats, steps, faults, tools, loses_first, lost, rots }
 }
