@@ -4,6 +4,7 @@
 //! `group`, with commands (`tool`) beside them. A `judge` compares the restored state with the promises.
 
 pub mod cluster;
+mod ending;
 mod fixed;
 mod folder;
 mod group;
@@ -11,6 +12,7 @@ mod job;
 mod judge;
 mod lock;
 mod one_processor;
+mod openings;
 mod operate;
 pub mod plan;
 mod program;

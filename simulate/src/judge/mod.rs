@@ -30,6 +30,8 @@ pub struct Judge {
     promises: Vec<Promise>,
     /// The marks that the ranks restored, by job and number of the restore.
     restored: BTreeMap<(u64, u64), BTreeSet<Option<Mark>>>,
+    /// The number of each stretch of a job between two restores, in the order of their first states.
+    runs: BTreeMap<(u64, u64, u64), u64>,
     tended: Tended,
     /// Damage is explained.
     pub is_rotten: bool,
@@ -38,6 +40,14 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// A program has a new state, which it may save, in this stretch of a job: job, recoveries and restores.
+    pub fn begins(&mut self, stretch: (u64, u64, u64), step: u64) -> Mark {
+        let next = self.runs.len() as u64 + 1;
+        let mark = Mark { run: *self.runs.entry(stretch).or_insert(next), step };
+        self.tended.began(mark);
+        mark
+    }
+
     /// All ranks, on so many nodes, know that the revision is complete. It is on the nearest level with its copies; with
     /// `number`, the revision's, it is also on those of the other levels that take this number.
     pub fn complete(&mut self, setting: &Setting, nodes: usize, mark: Mark, number: Option<u64>) {

@@ -39,17 +39,16 @@ impl Tended {
         }
     }
 
+    pub(super) fn began(&mut self, mark: Mark) {
+        self.newest = self.newest.max(mark);
+    }
+
     pub(super) fn rotted(&mut self) {
         self.held.clear();
     }
 }
 
 impl Judge {
-    /// A program has this state, and may save it.
-    pub fn began(&mut self, mark: Mark) {
-        self.tended.newest = self.tended.newest.max(mark);
-    }
-
     /// A rollback begins to write. From now on newer revisions may be gone.
     pub fn rolling_back(&mut self, to: Mark) -> RollingBack {
         let newest = self.tended.newest;

@@ -1,9 +1,10 @@
 //! The plan of a run: drawn from a seed, and small enough to print.
 
+mod fault;
 mod tool;
 
-use crate::cluster::Failure;
 use fastrand::Rng;
+pub use fault::{Loss, PlannedFault};
 use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
 use std::time::Duration;
 pub use tool::{Call, Tool};
@@ -57,6 +58,8 @@ pub struct Round {
     pub steps: Vec<Step>,
     pub faults: Vec<PlannedFault>,
     pub tools: Vec<Tool>,
+    /// A second job starts on the space at this time of the first, with the same ranks.
+    pub rival: Option<Duration>,
     /// Commands after the job run only once nodes are lost, not before.
     pub loses_first: bool,
     /// The nodes that are lost once the job is over, with their disks or without.
@@ -83,37 +86,16 @@ pub enum Step {
     Close,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlannedFault {
-    /// In the middle of this operation on files.
-    DiesIn {
-        rank: usize,
-        operation: u64,
-    },
-    DiesAt {
-        rank: usize,
-        time: Duration,
-    },
-    Fails {
-        rank: usize,
-        operation: u64,
-        failure: Failure,
-    },
-    NodeLost {
-        node: usize,
-        time: Duration,
-        with_disk: bool,
-    },
-    ClockJumps {
-        time: Duration,
-        by_seconds: i64,
-    },
-}
-
 impl Round {
+    /// The second job on the space, with the same faults to explain its errors.
+    pub fn of_rival(&self) -> Round {
+        let (seats, steps) = (self.seats.clone(), vec![Step::Save { bytes: 3_000 }, Step::Wait, Step::Close]);
+        Round { seats, steps, faults: self.faults.clone(), rival: self.rival, ..Round::default() }
+    }
+
     /// Nothing in it explains an error.
     pub fn is_healthy(&self) -> bool {
-        self.faults.iter().all(|fault| matches!(fault, PlannedFault::ClockJumps { .. }))
+        !self.faults.iter().any(PlannedFault::is_harmful)
     }
 }
 
@@ -187,26 +169,12 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     if random.bool() {
         steps.push(Step::Close);
     }
-    let time = |random: &mut Rng| {
-        let scale = random.u8(0..4);
-        Duration::from_micros(random.u64(1..20_000) << scale)
-    };
-    let mut faults = Vec::new();
-    for _ in 0..random.usize(0..3) {
-        let rank = random.usize(0..seats.len());
-        let operation = 1 + if random.bool() { random.u64(0..20) } else { random.u64(0..150) };
-        faults.push(match random.u8(0..10) {
-            0..4 => PlannedFault::DiesIn { rank, operation },
-            4..6 => PlannedFault::DiesAt { rank, time: time(random) },
-            6..8 => PlannedFault::Fails {
-                rank,
-                operation,
-                failure: [Failure::Io, Failure::Full, Failure::Forgets][random.usize(0..3)],
-            },
-            8 => PlannedFault::NodeLost { node: seats[rank], time: time(random), with_disk: random.bool() },
-            _ => PlannedFault::ClockJumps { time: time(random), by_seconds: random.i64(-86_400..86_400) },
-        });
+    let rival = (random.u8(0..8) == 0).then(|| Duration::from_micros(random.u64(1..60_000)));
+    if rival.is_some() {
+        // The first job lives long enough to be in the way.
+        steps.insert(random.usize(0..steps.len()), Step::Compute { time: Duration::from_millis(random.u64(50..200)) });
     }
+    let faults = PlannedFault::draw(setting, &seats, &steps, random);
     let mut lost = Vec::new();
     match random.u8(0..6) {
         0 | 1 => {
@@ -219,5 +187,5 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     }
     let rots = (random.u8(0..8) == 0).then(|| (random.usize(..), random.u64(..)));
     let (tools, loses_first) = (Tool::draw(setting, random), random.bool());
-    Round { seats, steps, faults, tools, loses_first, lost, rots }
+    Round { seats, steps, faults, tools, rival, loses_first, lost, rots }
 }

@@ -7,6 +7,7 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     judge::{Judge, Place},
     lock::locked,
+    openings::Openings,
     plan::{Call, Setting, Tool},
     program::{Mark, Program, Restoring},
 };
@@ -32,6 +33,7 @@ const WAIT: Duration = Duration::from_millis(20);
 pub struct Space {
     pub path: PathBuf,
     pub judge: Arc<Mutex<Judge>>,
+    pub openings: Arc<Openings>,
 }
 
 /// A command at work.

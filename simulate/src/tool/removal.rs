@@ -74,6 +74,7 @@ impl Work {
         let begun = locked(&self.space.judge).rolling_back(to);
         match tend::rollback(&all, key, &|_| ()) {
             Ok(RolledBack::Done(_)) => {
+                self.space.openings.check(None).map_err(Trouble::Wrong)?;
                 locked(&self.space.judge).rolled_back(begun, in_space);
                 self.cluster.tell(|| format!("rolled back to {}, {to:?}", key.number));
                 Ok(())
