@@ -166,7 +166,10 @@ impl Job {
         let death = self.cluster.death_of(self.cluster.this_process());
         let session = match Session::open(Box::new(group), &self.space, self.config(node)) {
             Ok(session) => session,
-            Err(error) => return self.explained("open", &error),
+            Err(error) => {
+                self.cluster.tell(|| format!("rank {first_rank}: open: {error}"));
+                return self.explained("open", &error);
+            }
         };
         let opening = self.openings.enter(self.number, death.clone())?;
         // Ranks may have failed before it was open.

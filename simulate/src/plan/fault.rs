@@ -118,33 +118,45 @@ impl PlannedFault {
     /// The faults of one job with its ranks on `seats`.
     pub(super) fn draw(setting: &Setting, seats: &[usize], steps: &[Step], random: &mut Rng) -> Vec<PlannedFault> {
         let count = random.usize(0..3);
-        (0..count).flat_map(|_| PlannedFault::one(setting, seats, steps, random).with_kill()).collect()
+        let mut all: Vec<PlannedFault> =
+            (0..count).flat_map(|_| PlannedFault::one(setting, seats, random).with_kill()).collect();
+        if random.u8(0..3) == 0 {
+            all.push(PlannedFault::ends_after(seats.len(), steps, random));
+        }
+        all
     }
 
-    fn one(setting: &Setting, seats: &[usize], steps: &[Step], random: &mut Rng) -> PlannedFault {
+    /// Most often right after a wait, which promises much.
+    fn ends_after(ranks: usize, steps: &[Step], random: &mut Rng) -> PlannedFault {
+        let (rank, with_disk) = (random.usize(0..ranks), random.bool());
+        let loss = [Loss::Nothing, Loss::All, Loss::Domain { with_disk }][random.usize(0..3)];
+        let waits: Vec<usize> = (0..steps.len()).filter(|index| steps[*index] == Step::Wait).collect();
+        let step = match waits.len() {
+            1.. if random.bool() => waits[random.usize(0..waits.len())],
+            _ => random.usize(0..steps.len()),
+        };
+        PlannedFault::EndsAfter { rank, step, loss }
+    }
+
+    fn one(setting: &Setting, seats: &[usize], random: &mut Rng) -> PlannedFault {
         let rank = random.usize(0..seats.len());
         let operation = 1 + if random.bool() { random.u64(0..20) } else { random.u64(0..150) };
         let time = time(random);
-        match random.u8(0..20) {
+        match random.u8(0..18) {
             0..6 => PlannedFault::DiesIn { rank, operation },
             6..8 => PlannedFault::DiesAt { rank, time },
             8..11 => {
-                let with_disk = random.bool();
-                let loss = [Loss::Nothing, Loss::All, Loss::All, Loss::Domain { with_disk }][random.usize(0..4)];
-                PlannedFault::EndsAfter { rank, step: random.usize(0..steps.len()), loss }
-            }
-            11..14 => {
                 let failure = [Failure::Io, Failure::Full, Failure::Forgets][random.usize(0..3)];
                 PlannedFault::Fails { rank, operation, failure }
             }
-            14 => {
+            11 => {
                 let part = if random.bool() { Part::Shared } else { Part::Disk(random.usize(0..setting.nodes)) };
                 let ailment = [Ailment::Io, Ailment::Full, Ailment::Slow][random.usize(0..3)];
                 PlannedFault::Breaks { part, time, ailment }
             }
-            15 => PlannedFault::Stalls { rank, time, length: time_for(random) },
-            16 => PlannedFault::DiesInRecovery { rank, operation },
-            17 | 18 => PlannedFault::NodeLost { node: seats[rank], time, with_disk: random.bool() },
+            12 => PlannedFault::Stalls { rank, time, length: time_for(random) },
+            13 => PlannedFault::DiesInRecovery { rank, operation },
+            14 | 15 => PlannedFault::NodeLost { node: seats[rank], time, with_disk: random.bool() },
             _ => PlannedFault::ClockJumps { time, by_seconds: random.i64(-86_400..86_400) },
         }
     }

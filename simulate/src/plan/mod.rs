@@ -6,7 +6,7 @@ mod tool;
 use fastrand::Rng;
 pub use fault::{Loss, PlannedFault};
 use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 pub use tool::{Call, Tool};
 
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub struct Setting {
     pub compress: Compress,
     pub exchange: Exchange,
     pub io_threads: u32,
+    /// Bytes of a state that is not global.
+    pub bytes: Range<usize>,
     /// 0: as the shards need.
     pub portion_bytes: u64,
 }
@@ -104,7 +106,7 @@ impl Plan {
     pub fn of(seed: u64) -> Plan {
         let random = &mut Rng::with_seed(seed);
         let setting = setting(random);
-        let count = random.usize(1..=4);
+        let count = random.usize(1..=5);
         let seats = seats(setting.nodes, random);
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
         // The last job shows that the space is of use.
@@ -115,12 +117,15 @@ impl Plan {
 }
 
 fn setting(random: &mut Rng) -> Setting {
-    let nodes = [1, 2, 2, 2, 2, 3, 4][random.usize(0..7)];
+    let nodes = [1, 2, 2, 2, 3, 4, 4][random.usize(0..7)];
+    // With little room, blocks are used again at once.
+    let is_tight = random.u8(0..6) == 0;
+    let bytes = if is_tight { (300 << 10)..(500 << 10) } else { 1..((200 << 10) >> random.u8(0..5)) };
     let copies = |random: &mut Rng| [0, 0, 1, 2, 2][random.usize(0..5)];
     Setting {
         nodes,
         has_racks: nodes == 4,
-        is_global: random.bool(),
+        is_global: !is_tight && random.bool(),
         recovery: [Recovery::Off, Recovery::Off, Recovery::Replace, Recovery::Shrink][random.usize(0..4)],
         memory_copies: copies(random),
         disk_copies: copies(random),
@@ -132,14 +137,14 @@ fn setting(random: &mut Rng) -> Setting {
         compress: [Compress::Off, Compress::Lz4][random.usize(0..2)],
         exchange: if random.bool() { Exchange::Background } else { Exchange::Blocking },
         io_threads: random.u32(1..=2),
-        portion_bytes: if random.bool() { 0 } else { 1 << 20 },
+        portion_bytes: if is_tight || random.bool() { 1 << 20 } else { 0 },
+        bytes,
     }
 }
 
-/// Bytes of a state: often small.
-fn size(random: &mut Rng) -> usize {
-    let bytes_max = (200 << 10) >> random.u8(0..5);
-    random.usize(0..bytes_max)
+/// Bytes of a state.
+fn size(setting: &Setting, random: &mut Rng) -> usize {
+    random.usize(setting.bytes.clone())
 }
 
 /// The nodes of one to four ranks, in order. Each node has a rank: a node without one keeps its files to itself.
@@ -153,9 +158,9 @@ fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
 fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     let seats = if setting.is_global && random.bool() { seats(setting.nodes, random) } else { usual.to_vec() };
     let mut steps = Vec::new();
-    for _ in 0..random.usize(1..=7) {
+    for _ in 0..random.usize(1..=8) {
         steps.push(match random.u8(0..12) {
-            0..8 => Step::Save { bytes: 1 + size(random) },
+            0..8 => Step::Save { bytes: size(setting, random) },
             8..10 => Step::Wait,
             10 => Step::Poll { times: random.u32(1..10) },
             _ => Step::Rewind,
@@ -169,10 +174,11 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     if random.bool() {
         steps.push(Step::Close);
     }
-    let rival = (random.u8(0..8) == 0).then(|| Duration::from_micros(random.u64(1..60_000)));
+    let rival = (random.u8(0..8) == 0).then(|| Duration::from_micros(random.u64(1..60_000) >> (8 * random.u8(0..2))));
     if rival.is_some() {
-        // The first job lives long enough to be in the way.
-        steps.insert(random.usize(0..steps.len()), Step::Compute { time: Duration::from_millis(random.u64(50..200)) });
+        // The other waits for the first job, and gives up if that lives long.
+        let time = Duration::from_millis(100 << random.u8(0..10));
+        steps.insert(random.usize(0..steps.len()), Step::Compute { time });
     }
     let faults = PlannedFault::draw(setting, &seats, &steps, random);
     let mut lost = Vec::new();
