@@ -180,10 +180,13 @@ impl SimulatedGroup {
         if !state.shrinking.is_empty() {
             return Err(failed("some rank goes on without the failed ones"));
         }
-        if let Some(rank) = (0..meeting.members.len()).find(|rank| meeting.knows_death(&state, *rank)) {
+        let (number, now) = (state.next[self.rank], meeting.cluster.clock());
+        // A rank that has left in order has done its part in earlier collectives.
+        let has_left = |rank: usize| state.left.contains(&rank) && state.next[rank] <= number;
+        let is_gone = |rank: &usize| meeting.members[*rank].is_known_dead(now) || has_left(*rank);
+        if let Some(rank) = (0..meeting.members.len()).find(is_gone) {
             return Err(failed(format!("rank {rank} is gone")));
         }
-        let number = state.next[self.rank];
         state.next[self.rank] += 1;
         let index = (number - state.first) as usize;
         if index == state.collectives.len() {
