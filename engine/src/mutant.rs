@@ -73,8 +73,20 @@ mutants! {
     LeftOnDisks,
     /// A layout is removed before a newer one has a whole revision.
     LayoutDroppedEarly,
-    /// A lock that another process holds is taken all the same.
+    /// A lock that another process holds is not seen, and taken all the same.
     LocksIgnored,
+    /// The ranks save without the facts of each other.
+    AgreementLeftOut,
+    /// A job that opens a space forgets its holds.
+    HoldsForgotten,
+    /// A prune takes held revisions, too.
+    PruneTakesHeld,
+    /// A rollback leaves the newest revision.
+    RollbackLeavesNewest,
+    /// A salvage writes zeros in place of the chunks that the killed process had not written.
+    SalvageWithoutChunks,
+    /// The file `levels` is renamed before its data is durable.
+    NoteNotSynced,
 }
 
 #[cfg(any(test, feature = "simulation"))]

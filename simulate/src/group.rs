@@ -2,7 +2,10 @@
 //! different ranks, and after a death it fails on some ranks and succeeds on others; messages take their time, keep their
 //! order between two ranks only, and are lost with their sender.
 
-use crate::cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId};
+use crate::{
+    cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId},
+    lock::locked,
+};
 use mainstay_engine::{
     Error, Result, current_world,
     group::{Divided, Group, Incoming, Message, Outgoing, Tested},
@@ -10,7 +13,7 @@ use mainstay_engine::{
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -102,10 +105,6 @@ struct Sent {
     is_eager: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn failed(what: impl Into<String>) -> Error {
     Error::GroupFailed { what: what.into() }
 }
@@ -181,10 +180,13 @@ impl SimulatedGroup {
         if !state.shrinking.is_empty() {
             return Err(failed("some rank goes on without the failed ones"));
         }
-        if let Some(rank) = (0..meeting.members.len()).find(|rank| meeting.knows_death(&state, *rank)) {
+        let (number, now) = (state.next[self.rank], meeting.cluster.clock());
+        // A rank that has left in order has done its part in earlier collectives.
+        let has_left = |rank: usize| state.left.contains(&rank) && state.next[rank] <= number;
+        let is_gone = |rank: &usize| meeting.members[*rank].is_known_dead(now) || has_left(*rank);
+        if let Some(rank) = (0..meeting.members.len()).find(is_gone) {
             return Err(failed(format!("rank {rank} is gone")));
         }
-        let number = state.next[self.rank];
         state.next[self.rank] += 1;
         let index = (number - state.first) as usize;
         if index == state.collectives.len() {

@@ -4,14 +4,17 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     group::{Refill, SimulatedGroup},
     judge::Judge,
+    lock::{locked, sleep},
+    openings::{Opening, Openings},
     plan::{Round, Setting, Step},
     program::{Mark, Program, Restoring},
 };
-use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session, current_world};
+use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session, group::Group};
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,9 +25,11 @@ pub struct Job {
     pub cluster: Arc<Cluster>,
     pub setting: Setting,
     pub round: Round,
+    pub space: PathBuf,
     /// States of a later job are newer.
     pub number: u64,
     pub judge: Arc<Mutex<Judge>>,
+    pub openings: Arc<Openings>,
     /// All processes that were started.
     pub ranks: Mutex<Vec<Rank>>,
     /// Ranks that have closed in order.
@@ -51,16 +56,6 @@ impl Rank {
     }
 }
 
-/// Stops the thread for a time of the cluster.
-pub fn sleep(time: Duration) {
-    let world = current_world().expect("a thread of the cluster");
-    world.wait("a time", Some(world.now() + time), &mut || false);
-}
-
-pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Why a rank does not go on with its steps.
 enum Trouble {
     /// A promise is broken.
@@ -75,6 +70,11 @@ type Slot = Arc<Mutex<Option<SimulatedGroup>>>;
 struct Life {
     session: Session,
     program: Program,
+    /// Its number when it began.
+    first_rank: usize,
+    node: usize,
+    /// `None`: it has the space open no more, or not yet again.
+    opening: Option<Opening>,
     generation: Arc<AtomicU64>,
     /// Restores since the job has gone on.
     restores: u64,
@@ -162,16 +162,31 @@ impl Job {
 
     /// The life of one rank.
     fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
-        let generation = group.generation();
-        let session = match Session::open(Box::new(group), &self.cluster.shared_folder(), self.config(node)) {
+        let (generation, first_rank) = (group.generation(), group.rank());
+        let death = self.cluster.death_of(self.cluster.this_process());
+        let session = match Session::open(Box::new(group), &self.space, self.config(node)) {
             Ok(session) => session,
-            Err(error) => return self.explained("open", &error),
+            Err(error) => {
+                self.cluster.tell(|| format!("rank {first_rank}: open: {error}"));
+                return self.explained("open", &error);
+            }
         };
+        let opening = self.openings.enter(self.number, death.clone())?;
         // Ranks may have failed before it was open.
         let (rank, ranks) = (session.rank(), session.size());
         let program = if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank) };
-        let mut life =
-            Life { session, program, generation, restores: 0, pending: None, is_quiet: true, has_saved: false };
+        let mut life = Life {
+            session,
+            program,
+            first_rank,
+            node,
+            opening: Some(opening),
+            generation,
+            restores: 0,
+            pending: None,
+            is_quiet: true,
+            has_saved: false,
+        };
         life.program.protect(&mut life.session).map_err(|error| format!("protect: {error}"))?;
         loop {
             let error = match self.steps(&mut life) {
@@ -186,6 +201,8 @@ impl Job {
             if error.kind() != ErrorKind::GroupFailed || self.setting.recovery == Recovery::Off {
                 return Ok(());
             }
+            life.opening = None;
+            self.may_die_in_recovery(first_rank);
             match life.session.recover() {
                 Ok(recovered) => self.cluster.tell(|| format!("rank {}: recovers: {recovered:?}", life.session.rank())),
                 Err(error) => {
@@ -193,6 +210,7 @@ impl Job {
                     return self.explained("recover", &error);
                 }
             }
+            life.opening = Some(self.openings.enter(self.number, death.clone())?);
             (life.restores, life.pending, life.is_quiet, life.has_saved) = (0, None, false, false);
             let (rank, ranks) = (life.session.rank(), life.session.size());
             let goes_on = life.program.goes_on(&mut life.session, rank, ranks);
@@ -209,8 +227,9 @@ impl Job {
             let failed = |call: &'static str| move |error| Trouble::Failed(call, error);
             match *step {
                 Step::Save { bytes } => {
-                    let run = (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores;
-                    let mark = Mark { run, step: index as u64 };
+                    let generation = life.generation.load(Ordering::Relaxed);
+                    let stretch = (self.number, generation, life.restores);
+                    let mark = locked(&self.judge).begins(stretch, index as u64);
                     life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
                     match life.session.checkpoint() {
                         Ok(number) => {
@@ -250,6 +269,7 @@ impl Job {
                 Step::Rewind => self.restore(life)?,
                 Step::Close => return Ok(true),
             }
+            self.ends_after(life.first_rank, life.node, index);
         }
         Ok(false)
     }
@@ -281,7 +301,8 @@ impl Job {
     }
 
     fn close(&self, life: Life) -> Result<(), String> {
-        let Life { session, pending, program, has_saved, .. } = life;
+        let Life { session, pending, program, has_saved, opening, first_rank, node, .. } = life;
+        drop(opening);
         let rank = session.rank();
         let closed = session.close();
         drop(program);
@@ -290,6 +311,7 @@ impl Job {
                 self.cluster.tell(|| format!("rank {rank}: closed"));
                 self.closed.fetch_add(1, Ordering::Relaxed);
                 locked(&self.judge).closed(&self.setting, pending.map(|pending| pending.mark), has_saved);
+                self.ends_after(first_rank, node, self.round.steps.len() - 1);
                 Ok(())
             }
             Err(error) => {
@@ -320,16 +342,25 @@ impl Job {
         }
     }
 
-    /// Checks for an error that a fault explains. No fault explains damage.
+    /// Checks for an error that a fault explains. No fault explains damage, or that another job took over in spite of the
+    /// locks.
     fn explained(&self, call: &str, error: &Error) -> Result<(), String> {
         let is_possible = matches!(
             error.kind(),
-            ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::GroupFailed | ErrorKind::SyncFailed | ErrorKind::Fenced
+            ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::GroupFailed | ErrorKind::SyncFailed
         );
         let is_explained = match error.kind() {
             // With portions of a fixed size, a state may be too large.
             ErrorKind::PortionTooSmall => self.setting.portion_bytes > 0,
             ErrorKind::Damaged | ErrorKind::OutOfSight if locked(&self.judge).is_rotten => true,
+            // A command has the space for a moment, or another job has it.
+            ErrorKind::InUse => self.round.rival.is_some() || self.round.tools.iter().any(|tool| tool.time.is_some()),
+            // The other job ends just now, and removes its levels in memory.
+            ErrorKind::Io | ErrorKind::NotASpace | ErrorKind::GroupFailed
+                if call == "open" && self.round.rival.is_some() =>
+            {
+                true
+            }
             // One rank may give up after damage, and another try again.
             ErrorKind::GroupFailed if locked(&self.judge).is_rotten => true,
             _ => !self.round.is_healthy() && is_possible,

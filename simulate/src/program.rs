@@ -1,17 +1,20 @@
 //! The program of a simulated rank. Its run and step are in its state, so that a mixture shows.
 
 use mainstay_engine::{
-    Error, ErrorKind, Region, Session,
+    Error, ErrorKind, Reader, Region, Session,
     space::format::{ElementType, PlaceInWhole},
 };
-use std::ops::{Deref, DerefMut, Range};
+use std::{
+    collections::BTreeSet,
+    ops::{Deref, DerefMut, Range},
+};
 
 const PAGE: usize = 4096;
 const MARK_BYTES: usize = 16;
 const SMALL_BYTES: usize = 1000;
 
 /// Newer marks are greater: a run is the time between two openings or rewinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub run: u64,
     pub step: u64,
@@ -179,13 +182,43 @@ impl Program {
                 Err(error) => return Err(Restoring::Refused(error)),
             }
         }
+        self.check().map(Some).map_err(Restoring::Wrong)
+    }
+
+    /// The mark of the state, to which all its bytes must belong.
+    fn check(&self) -> Result<Mark, String> {
         let word = |at: usize| self.mark[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let mark = Mark { run: word(0), step: word(8) };
         let (small, bulk) = self.contents(mark);
         if small != *self.small || bulk != *self.bulk {
-            return Err(Restoring::Wrong(format!("{:?} got a mixture, in part of {mark:?}", self.division)));
+            return Err(format!("{:?} got a mixture, in part of {mark:?}", self.division));
         }
-        Ok(Some(mark))
+        Ok(mark)
+    }
+
+    /// Reads a revision from outside a job. All bytes of all shards must belong to one mark.
+    pub fn read(reader: &mut Reader, is_global: bool) -> Result<Mark, Restoring> {
+        let (shards, mut marks) = (reader.shard_count(), BTreeSet::new());
+        for shard in 0..shards {
+            let mut program = match is_global {
+                true => Program::global(shard as usize, shards as usize),
+                false => {
+                    let bytes = reader.item(shard, "bulk").map_err(Restoring::Refused)?.bytes as usize;
+                    Program::with(Division::Own { rank: shard as usize }, bytes)
+                }
+            };
+            for (name, memory) in NAMES.into_iter().zip([&mut program.mark, &mut program.bulk, &mut program.small]) {
+                let count = reader.read(shard, name, 0, memory).map_err(Restoring::Refused)?;
+                if count != memory.len() {
+                    return Err(Restoring::Wrong(format!("shard {shard} has {count} bytes of {name}")));
+                }
+            }
+            marks.insert(program.check().map_err(Restoring::Wrong)?);
+        }
+        match marks.pop_first() {
+            Some(mark) if marks.is_empty() => Ok(mark),
+            mark => Err(Restoring::Wrong(format!("the shards of one revision have the marks {mark:?}, {marks:?}"))),
+        }
     }
 
     /// The values of `mark`. Every third block of the large region stays the same for some steps, or is zero, as in a

@@ -1,7 +1,7 @@
 //! Cuts a plan that fails down to the fewest jobs, faults, ranks and calls that still fail.
 
 use crate::{
-    plan::{Plan, PlannedFault, Round},
+    plan::{Plan, Round},
     run,
 };
 use mainstay_engine::{Capture, Compress, Recovery, Stage};
@@ -35,8 +35,9 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
     for round in 0..plan.rounds.len() {
         add(&|plan| drop(plan.rounds.remove(round)));
     }
-    for (round, Round { faults, lost, rots, .. }) in plan.rounds.iter().enumerate() {
+    for (round, Round { faults, tools, lost, rots, .. }) in plan.rounds.iter().enumerate() {
         (0..faults.len()).for_each(|fault| add(&|plan| _ = plan.rounds[round].faults.remove(fault)));
+        (0..tools.len()).for_each(|tool| add(&|plan| _ = plan.rounds[round].tools.remove(tool)));
         (0..lost.len()).for_each(|node| add(&|plan| _ = plan.rounds[round].lost.remove(node)));
         if rots.is_some() {
             add(&|plan| plan.rounds[round].rots = None);
@@ -46,7 +47,8 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         (0..steps.len()).for_each(|step| add(&|plan| _ = plan.rounds[round].steps.remove(step)));
     }
     let ranks = plan.rounds.iter().map(|round| round.seats.len()).min().unwrap_or(0);
-    let is_named = |rank: usize| plan.rounds.iter().flat_map(|round| &round.faults).any(|fault| is_of(*fault, rank));
+    let is_named =
+        |rank: usize| plan.rounds.iter().flat_map(|round| &round.faults).any(|fault| fault.rank() == Some(rank));
     // The last rank of each job, if it shares its node with another.
     let may_go =
         |round: &Round| round.seats.iter().rev().take(2).collect::<Vec<_>>().windows(2).any(|two| two[0] == two[1]);
@@ -70,13 +72,4 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         add(&|plan| plan.setting.io_threads = 1);
     }
     all
-}
-
-fn is_of(fault: PlannedFault, of: usize) -> bool {
-    match fault {
-        PlannedFault::DiesIn { rank, .. } | PlannedFault::DiesAt { rank, .. } | PlannedFault::Fails { rank, .. } => {
-            rank == of
-        }
-        PlannedFault::NodeLost { .. } | PlannedFault::ClockJumps { .. } => false,
-    }
 }

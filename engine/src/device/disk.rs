@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ground::{
-        FileOperation,
+        FileOperation, change,
         files::{self, Open},
         perform,
     },
@@ -127,25 +127,14 @@ impl Device for Disk {
     fn name(&self, change: Naming<'_>) -> io::Result<()> {
         let at = |name: &str| self.directory.join(name);
         match change {
-            Naming::Rename { from, to } => {
-                let (from, to) = (at(from), at(to));
-                perform(FileOperation::Rename { from: &from, to: &to }, || fs::rename(&from, &to))
-            }
-            Naming::Remove(name) => {
-                let path = at(name);
-                perform(FileOperation::Remove { path: &path }, || fs::remove_file(&path))
-            }
-            Naming::Link { of, name } => {
-                let (of, name) = (at(of), at(name));
-                perform(FileOperation::Link { of: &of, name: &name }, || fs::hard_link(&of, &name))
-            }
+            Naming::Rename { from, to } => change::rename(&at(from), &at(to)),
+            Naming::Remove(name) => change::remove(&at(name)),
+            Naming::Link { of, name } => change::link(&at(of), &at(name)),
         }
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        perform(FileOperation::SyncDirectory { path: &self.directory }, || {
-            files::directory(&self.directory)?.sync_all()
-        })
+        change::sync_directory(&self.directory)
     }
 
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Box<dyn LockFile>> {

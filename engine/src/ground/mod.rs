@@ -5,6 +5,7 @@
 //! (`world`); only `group` has others, for MPI and for threads as ranks. Files are opened only in this folder, so no
 //! descriptor is below 3.
 
+pub(crate) mod change;
 mod clock;
 pub(crate) mod control_group;
 mod descriptor;

@@ -9,6 +9,7 @@ use crate::{
     commit::Publication,
     device::{Access, Device},
     error::{Error, Result},
+    mutant::{self, Mutant},
     pool::{self, Owed},
     space::{
         files_of_layout,
@@ -68,9 +69,12 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
             true => Some(allocation.read(&portion, offset, found.bytes)?),
             false => sealed.chunk_of(chunks, segment)?,
         };
-        let Some(bytes) = bytes else {
+        let Some(mut bytes) = bytes else {
             return Err(Error::Internal { what: "a chunk of a pool that nobody is in has changed".to_owned() });
         };
+        if mutant::is(Mutant::SalvageWithoutChunks) {
+            bytes.fill(0);
+        }
         let row = (offset / BLOCK_BYTES) as usize * HASH_BYTES;
         hash_blocks(&bytes, &mut rows[row..row + bytes.len() / BLOCK * HASH_BYTES]);
         if !found.is_in_target() {

@@ -7,17 +7,14 @@
 use crate::{
     device::hand_over,
     error::{Error, Result},
-    ground::files::{self, Open, put_in_place, read_within},
+    ground::{
+        change,
+        files::{Open, put_in_place, read_within},
+    },
     printable::printable_path,
     space::{SALVAGED_FILE, format::Lineage},
 };
-use std::{
-    fmt::Write as _,
-    fs,
-    io::{self, Write},
-    ops::RangeInclusive,
-    path::Path,
-};
+use std::{fmt::Write as _, io, ops::RangeInclusive, path::Path};
 
 /// Maximum number of bytes read from the file.
 const BYTES_MAX: u64 = 1 << 20;
@@ -95,18 +92,19 @@ fn parse(line: &str) -> Option<(Lineage, RangeInclusive<u32>)> {
 fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     // A leftover of a crash.
-    let _ = fs::remove_file(&unfinished);
-    let mut file = Open::to_write().new_file().file(&unfinished)?;
+    let _ = change::remove(&unfinished);
+    let file = change::make(&unfinished, &Open::to_write().new_file())?;
     hand_over(&file, directory);
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    put_in_place(path, |path| fs::rename(&unfinished, path))?;
-    files::directory(directory)?.sync_all()
+    change::write(&file, text.as_bytes())?;
+    change::sync(&file)?;
+    put_in_place(path, |path| change::rename(&unfinished, path))?;
+    change::sync_directory(directory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_space_notes_the_ranks_of_the_newest_lineage() {

@@ -4,6 +4,7 @@ use crate::{
     commit::{Complete, RevisionKey},
     error::Result,
     group::{Group, agree, broadcast},
+    mutant::{self, Mutant},
     space::{
         LayoutFile,
         format::{Hold, HoldAnswer},
@@ -83,7 +84,8 @@ impl Holds {
 
     fn settle(&mut self, there: &[Complete]) {
         let counts = self.counting();
-        let held = there.iter().filter(|there| counts.iter().any(|asked| asked.key == there.key));
+        let is_held = |there: &&Complete| counts.iter().any(|asked| asked.key == there.key);
+        let held = there.iter().filter(is_held).filter(|_| !mutant::is(Mutant::HoldsForgotten));
         self.held = held.copied().collect();
     }
 

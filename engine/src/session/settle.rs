@@ -266,7 +266,10 @@ impl SessionState {
             match level.save_now(&self.epoch, entry, &self.resources, index + 1, source) {
                 Ok(()) => {
                     level.complete = level.complete_with(Some(newest.key), group.size());
-                    return self.copy_newest(entry, index + 1);
+                    let stays = !may_go(level);
+                    let is_safe = self.copy_newest(entry, index + 1)?;
+                    // Disks that may be lost are not enough: the program learns why the space did not take it.
+                    return if stays { Ok(is_safe) } else { failed.map(|()| is_safe) };
                 }
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => failed = failed.and(Err(error)),

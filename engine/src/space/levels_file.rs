@@ -8,14 +8,14 @@ use super::{LEVELS_COPY, LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
 use crate::{
     device::{hand_over, within_limit},
     error::{Error, Result},
-    ground::files::{Open, directory, put_in_place, read_within},
+    ground::{
+        change,
+        files::{Open, put_in_place, read_within},
+    },
+    mutant::{self, Mutant},
     printable::printable_path,
 };
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 impl LevelsNote {
     /// The note from the file in the directory `space`, or else from its copy; `None` if neither exists. If the
@@ -41,11 +41,11 @@ impl LevelsNote {
     pub(crate) fn make(&self, space: &Path) -> io::Result<()> {
         let own = space.join(format!("{LEVELS_FILE}.{}", self.id));
         let made =
-            self.write(&own).and_then(|()| put_in_place(&space.join(LEVELS_FILE), |path| fs::hard_link(&own, path)));
-        let _ = fs::remove_file(&own);
+            self.write(&own).and_then(|()| put_in_place(&space.join(LEVELS_FILE), |path| change::link(&own, path)));
+        let _ = change::remove(&own);
         match made {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-            _ => directory(space)?.sync_all(),
+            _ => change::sync_directory(space),
         }
     }
 
@@ -64,27 +64,30 @@ impl LevelsNote {
 
     fn replace_one(&self, path: &Path) -> io::Result<()> {
         let unfinished = path.with_file_name(format!("{}.unfinished", name_of(path)));
-        self.write(&unfinished).and_then(|()| put_in_place(path, |path| fs::rename(&unfinished, path)))?;
-        directory(path.parent().unwrap_or(path))?.sync_all()
+        self.write(&unfinished).and_then(|()| put_in_place(path, |path| change::rename(&unfinished, path)))?;
+        change::sync_directory(path.parent().unwrap_or(path))
     }
 
     /// Writes the file durably; the caller makes its name durable.
     fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = Open::to_write().or_make().emptied().file(path)?;
+        let file = change::make(path, &Open::to_write().or_make().emptied())?;
         hand_over(&file, path.parent().unwrap_or(path));
         let text = self.text();
         within_limit(text.len() as u64)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
+        change::write(&file, text.as_bytes())?;
+        if mutant::is(Mutant::NoteNotSynced) {
+            return Ok(());
+        }
+        change::sync(&file)
     }
 
     fn write_over(&self, path: &Path) -> io::Result<()> {
-        let mut file = Open::to_write().file(path)?;
+        let file = Open::to_write().file(path)?;
         let text = self.text();
         within_limit(text.len() as u64)?;
-        file.write_all(text.as_bytes())?;
+        change::write(&file, text.as_bytes())?;
         file.set_len(text.len() as u64)?;
-        file.sync_all()
+        change::sync(&file)
     }
 }
 
@@ -105,6 +108,7 @@ fn name_of(path: &Path) -> String {
 mod tests {
     use super::*;
     use nix::unistd::{Uid, setfsuid};
+    use std::fs;
     use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
     use tempfile::TempDir;
 

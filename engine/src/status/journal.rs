@@ -10,7 +10,10 @@ use super::{
 use crate::{
     device::hand_over,
     error::{Error, Result},
-    ground::files::{Open, put_in_place},
+    ground::{
+        change,
+        files::{Open, put_in_place},
+    },
     printable::{is_seen, printable_path},
     space::{
         JOURNAL_FILE, JOURNAL_UNFINISHED, LevelKind,
@@ -21,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, VecDeque},
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -263,7 +266,7 @@ impl Pen {
     pub(super) fn write(&mut self, entries: &[JournalEntry]) {
         let lines: String = entries.iter().map(JournalEntry::line).collect();
         let written = match &mut self.file {
-            Some((_, file)) => file.write_all(lines.as_bytes()).is_ok(),
+            Some((_, file)) => change::append(file, lines.as_bytes()).is_ok(),
             None => self.open(&lines),
         };
         if !written {
@@ -280,8 +283,8 @@ impl Pen {
 
     fn open(&mut self, lines: &str) -> bool {
         for directory in &self.directories {
-            let opened = open(directory).and_then(|(mut file, events)| {
-                file.write_all(lines.as_bytes())?;
+            let opened = open(directory).and_then(|(file, events)| {
+                change::append(&file, lines.as_bytes())?;
                 Ok((file, events))
             });
             if let Ok((file, events)) = opened {
@@ -310,16 +313,16 @@ impl Pen {
             kept.push_back(line);
         }
         // A leftover of a crash.
-        let _ = fs::remove_file(&unfinished);
+        let _ = change::remove(&unfinished);
         let write = || {
-            let mut file = Open::to_append().new_file().file(&unfinished)?;
+            let file = change::make(&unfinished, &Open::to_append().new_file())?;
             hand_over(&file, directory);
-            file.write_all(&kept.iter().flatten().copied().collect::<Vec<u8>>())?;
+            change::append(&file, &kept.iter().flatten().copied().collect::<Vec<u8>>())?;
             file.set_permissions(fs::Permissions::from_mode(0o600 | mode & 0o044))?;
-            put_in_place(&path, |path| fs::rename(&unfinished, path))?;
+            put_in_place(&path, |path| change::rename(&unfinished, path))?;
             Ok(file)
         };
-        let file = write().inspect_err(|_: &io::Error| drop(fs::remove_file(&unfinished)))?;
+        let file = write().inspect_err(|_: &io::Error| drop(change::remove(&unfinished)))?;
         (self.events, self.file) = (kept.len(), Some((directory.clone(), file)));
         Ok(())
     }
@@ -327,7 +330,7 @@ impl Pen {
 
 /// The journal in `directory`, opened to append on a new line, and its number of lines.
 fn open(directory: &Path) -> io::Result<(File, usize)> {
-    let mut file = Open::to_append().or_make().file(&directory.join(JOURNAL_FILE))?;
+    let mut file = change::make(&directory.join(JOURNAL_FILE), &Open::to_append().or_make())?;
     hand_over(&file, directory);
     // A file that is too long is shortened at once.
     let is_long = file.metadata()?.len() > FILE_BYTES_MAX;
@@ -345,7 +348,7 @@ fn open(directory: &Path) -> io::Result<(File, usize)> {
     }
     if last != b'\n' {
         // A crash has cut the last line short.
-        file.write_all(b"\n")?;
+        change::append(&file, b"\n")?;
         events += 1;
     }
     Ok((file, events))

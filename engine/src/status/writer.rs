@@ -8,7 +8,7 @@ use crate::{
     device::hand_over,
     error::Result,
     ground::{
-        Condvar, Thread,
+        Condvar, Thread, change,
         files::{Open, put_in_place},
         lock, spawn,
     },
@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{
     fs::{self, Permissions},
-    io::{self, Write},
+    io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -164,18 +164,18 @@ fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     // Keep the file's mode, so that permitted readers stay permitted.
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
     let write = || {
-        let mut file = Open::to_write().new_file().file(&unfinished)?;
+        let file = change::make(&unfinished, &Open::to_write().new_file())?;
         hand_over(&file, directory);
-        file.write_all(bytes)?;
+        change::write(&file, bytes)?;
         if is_synced {
-            file.sync_data()?;
+            change::sync(&file)?;
         }
         mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
-        put_in_place(&path, |path| fs::rename(&unfinished, path))
+        put_in_place(&path, |path| change::rename(&unfinished, path))
     };
     // A leftover of a crash.
-    let _ = fs::remove_file(&unfinished);
-    write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
+    let _ = change::remove(&unfinished);
+    write().inspect_err(|_| drop(change::remove(&unfinished)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::{
     commit::RevisionKey,
     device::Device,
     error::{Error, Result},
+    mutant::{self, Mutant},
     space::{LevelsNote, format::Hold},
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
@@ -111,13 +112,15 @@ impl There {
 
 /// The fates that `rollback` would give the revisions in the place of `survey`. Changes nothing.
 pub fn after(survey: &SpaceSurvey, to: RevisionKey) -> Vec<Fate> {
+    let newest = survey.newest().map(|newest| newest.key);
+    let is_left = |key| mutant::is(Mutant::RollbackLeavesNewest) && Some(key) == newest;
     let fate = |revision: &RevisionSurvey| Fate {
         key: revision.key,
         layout: revision.layout,
         complete: revision.complete,
         bytes: revision.bytes(),
         t1_unix_ns: revision.t1_unix_ns(),
-        reasons: if revision.key > to { Vec::new() } else { vec![Reason::NotNewer] },
+        reasons: if revision.key > to && !is_left(revision.key) { Vec::new() } else { vec![Reason::NotNewer] },
     };
     survey.revisions.iter().map(fate).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     commit::RevisionKey,
+    mutant::{self, Mutant},
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 
@@ -65,7 +66,7 @@ pub fn fates(survey: &SpaceSurvey, rules: &Rules) -> Vec<Fate> {
         let mut stays = |reason, condition: bool| reasons.extend(condition.then_some(reason));
         if revision.complete {
             stays(Reason::Newest, Some(key) == newest);
-            stays(Reason::Held, held.contains(&key));
+            stays(Reason::Held, held.contains(&key) && !mutant::is(Mutant::PruneTakesHeld));
             stays(Reason::Last, rules.keep_last.is_some_and(|last| rank < last));
             let multiple = |every: u64| every > 0 && key.number.is_multiple_of(every);
             stays(Reason::Every, rules.keep_every.is_some_and(multiple));

@@ -4,6 +4,7 @@
 //! directories that they have not synced. Other nodes keep theirs.
 
 use super::{
+    ailing::{Ailment, met},
     process::{Failure, ProcessId},
     scheduler::{Cluster, State, Status},
     thread::ThreadWorld,
@@ -319,10 +320,17 @@ impl Cluster {
             }
             return Err(io::Error::from_raw_os_error(if failure == Failure::Full { libc::ENOSPC } else { libc::EIO }));
         }
+        let ailments = met(&state.ailing, operation);
+        if let Some(error) = ailments.iter().find_map(|ailment| ailment.error(operation)) {
+            state.tell(|| format!("{name}: {} fails: {error}", line_of(operation)));
+            return Err(error);
+        }
         state.tell(|| format!("{name}: {}", line_of(operation)));
-        if state.random.bool() {
+        let is_slow = ailments.contains(&Ailment::Slow);
+        if is_slow || state.random.bool() {
             // The disk takes its time, while others go on.
-            let until = state.now + Duration::from_micros(state.random.u64(1..300));
+            let factor = if is_slow { 100 } else { 1 };
+            let until = state.now + Duration::from_micros(factor * state.random.u64(1..300));
             state.threads[by.thread].status = Status::Looking { until, seen: None };
             self.hand_over(state, by.thread);
             state = self.lock();
@@ -353,6 +361,11 @@ impl Cluster {
     /// The folder that all nodes see.
     pub fn shared_folder(&self) -> PathBuf {
         self.folder.join("pfs")
+    }
+
+    /// The folder for copies of revisions, which all nodes see, too. It exists once there are any.
+    pub fn copy_folder(&self) -> PathBuf {
+        self.folder.join("copy")
     }
 }
 

@@ -5,6 +5,7 @@
 //! the time goes on to the next moment that a thread waits for. Without such a moment the run has failed. The story then
 //! has the wait of each thread.
 
+mod ailing;
 mod coroutine;
 mod disk;
 mod leftover;
@@ -12,5 +13,6 @@ mod process;
 mod scheduler;
 mod thread;
 
+pub use ailing::{Ailment, Part};
 pub use process::{Death, Failure, NOTICED_WITHIN, ProcessId};
 pub use scheduler::{Cluster, Fault, Limits};

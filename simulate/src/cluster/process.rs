@@ -1,6 +1,7 @@
 //! Simulated processes: they start, fail, end, and are killed.
 
 use super::scheduler::{Cluster, State, Status};
+use mainstay_engine::current_world;
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -17,6 +18,19 @@ use std::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub(super) usize);
+
+impl ProcessId {
+    const FIRST: u32 = 1000;
+
+    /// The number of the process, as it knows itself.
+    pub(super) fn number(self) -> u32 {
+        self.0 as u32 + Self::FIRST
+    }
+
+    fn of_number(number: u32) -> ProcessId {
+        ProcessId((number - Self::FIRST) as usize)
+    }
+}
 
 /// The time within which all others notice a death.
 pub const NOTICED_WITHIN: Duration = Duration::from_millis(5);
@@ -61,6 +75,14 @@ pub(super) struct Process {
     pub(super) operations: u64,
     pub(super) dies_at: Option<u64>,
     pub(super) fails_at: BTreeMap<u64, Failure>,
+    /// Until then, none of its threads runs.
+    stalled_until: Duration,
+}
+
+impl Process {
+    pub(super) fn stalls(&self, now: Duration) -> bool {
+        now < self.stalled_until
+    }
 }
 
 fn inode_of(descriptor: RawFd) -> Option<(u64, u64)> {
@@ -92,6 +114,7 @@ impl Cluster {
             operations: 0,
             dies_at: None,
             fails_at: BTreeMap::new(),
+            stalled_until: Duration::ZERO,
         });
         let (cluster, of_process) = (self.clone(), name.to_owned());
         let work = move || {
@@ -112,6 +135,16 @@ impl Cluster {
     pub fn kill(&self, process: ProcessId) {
         let mut state = self.lock();
         state.kill(process);
+    }
+
+    /// Does not return to a thread that has killed its own process.
+    pub fn stop_if_killed(&self) {
+        let state = self.lock();
+        if let Some(thread) = state.running
+            && matches!(state.threads[thread].status, Status::Killed)
+        {
+            self.hand_over(state, thread);
+        }
     }
 
     /// The time of the process's death, for conditions.
@@ -138,6 +171,20 @@ impl Cluster {
         let mut state = self.lock();
         let process = &mut state.processes[process.0];
         process.fails_at.insert(process.operations + operations, failure);
+    }
+
+    /// The process of the thread that calls.
+    pub fn this_process(&self) -> ProcessId {
+        ProcessId::of_number(current_world().expect("a thread of the cluster").process_id())
+    }
+
+    /// The process does nothing for this time.
+    pub fn stall(&self, process: ProcessId, time: Duration) {
+        let until = self.in_time(time);
+        let mut state = self.lock();
+        state.processes[process.0].stalled_until = until;
+        let name = state.name_of(process).to_owned();
+        state.tell(|| format!("{name} stalls for {time:?}"));
     }
 
     pub fn set_variable(&self, process: ProcessId, name: &str, value: &str) {

@@ -1,6 +1,7 @@
 //! The one thread that runs, and the choice of the next.
 
 use super::{
+    ailing::Ailment,
     coroutine::{self, Coroutine},
     disk::Disks,
     leftover,
@@ -67,6 +68,8 @@ pub(super) struct State {
     pub(super) threads: Vec<ThreadState>,
     pub(super) processes: Vec<Process>,
     pub(super) disks: Disks,
+    /// Folders of file systems that ail.
+    pub(super) ailing: Vec<(PathBuf, Ailment)>,
     /// Files that processes have opened and may have closed, with their inodes.
     pub(super) descriptors: BTreeMap<RawFd, (ProcessId, (u64, u64))>,
     /// How far the time of day is from the time of the cluster, in nanoseconds.
@@ -77,7 +80,7 @@ pub(super) struct State {
     /// Times at which a condition may become true.
     pub(super) moments: BTreeSet<Duration>,
     /// `None`: the run is over.
-    running: Option<usize>,
+    pub(super) running: Option<usize>,
     outcome: Option<Result<(), Fault>>,
     story: Option<Vec<String>>,
 }
@@ -158,6 +161,7 @@ impl Cluster {
             threads: Vec::new(),
             processes: Vec::new(),
             disks: Disks::new(folder),
+            ailing: Vec::new(),
             descriptors: BTreeMap::new(),
             clock_off: 1_700_000_000_000_000_000,
             progress: 0,
@@ -349,6 +353,9 @@ impl Cluster {
             let mut ready = Vec::with_capacity(state.threads.len());
             let (now, progress) = (state.now, state.progress);
             for (index, thread) in state.threads.iter_mut().enumerate() {
+                if state.processes[thread.process.0].stalls(now) {
+                    continue;
+                }
                 match &mut thread.status {
                     Status::Ready { .. } => ready.push(index),
                     Status::Waiting { until, condition, .. } => {
@@ -370,7 +377,8 @@ impl Cluster {
             if !ready.is_empty() {
                 return Some(ready[state.random.usize(0..ready.len())]);
             }
-            let untils = state.threads.iter().filter_map(|thread| match &thread.status {
+            let runs = |thread: &&ThreadState| !state.processes[thread.process.0].stalls(now);
+            let untils = state.threads.iter().filter(runs).filter_map(|thread| match &thread.status {
                 Status::Waiting { until, .. } => *until,
                 Status::Looking { until, .. } => Some(*until),
                 _ => None,

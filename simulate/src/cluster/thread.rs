@@ -89,7 +89,7 @@ impl World for ThreadWorld {
     }
 
     fn process_id(&self) -> u32 {
-        self.process.0 as u32 + 1000
+        self.process.number()
     }
 
     fn opened(&self, descriptor: RawFd) {

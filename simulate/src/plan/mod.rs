@@ -1,9 +1,13 @@
 //! The plan of a run: drawn from a seed, and small enough to print.
 
-use crate::cluster::Failure;
+mod fault;
+mod tool;
+
 use fastrand::Rng;
+pub use fault::{Loss, PlannedFault};
 use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
+pub use tool::{Call, Tool};
 
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -35,6 +39,8 @@ pub struct Setting {
     pub compress: Compress,
     pub exchange: Exchange,
     pub io_threads: u32,
+    /// Bytes of a state that is not global.
+    pub bytes: Range<usize>,
     /// 0: as the shards need.
     pub portion_bytes: u64,
 }
@@ -47,12 +53,17 @@ impl Setting {
 }
 
 /// One job, and its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Round {
     /// The node of each rank.
     pub seats: Vec<usize>,
     pub steps: Vec<Step>,
     pub faults: Vec<PlannedFault>,
+    pub tools: Vec<Tool>,
+    /// A second job starts on the space at this time of the first, with the same ranks.
+    pub rival: Option<Duration>,
+    /// Commands after the job run only once nodes are lost, not before.
+    pub loses_first: bool,
     /// The nodes that are lost once the job is over, with their disks or without.
     pub lost: Vec<(usize, bool)>,
     /// Then a byte changes on a disk: this file of all, counted modulo their number, and this byte of it.
@@ -77,37 +88,16 @@ pub enum Step {
     Close,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlannedFault {
-    /// In the middle of this operation on files.
-    DiesIn {
-        rank: usize,
-        operation: u64,
-    },
-    DiesAt {
-        rank: usize,
-        time: Duration,
-    },
-    Fails {
-        rank: usize,
-        operation: u64,
-        failure: Failure,
-    },
-    NodeLost {
-        node: usize,
-        time: Duration,
-        with_disk: bool,
-    },
-    ClockJumps {
-        time: Duration,
-        by_seconds: i64,
-    },
-}
-
 impl Round {
+    /// The second job on the space, with the same faults to explain its errors.
+    pub fn of_rival(&self) -> Round {
+        let (seats, steps) = (self.seats.clone(), vec![Step::Save { bytes: 3_000 }, Step::Wait, Step::Close]);
+        Round { seats, steps, faults: self.faults.clone(), rival: self.rival, ..Round::default() }
+    }
+
     /// Nothing in it explains an error.
     pub fn is_healthy(&self) -> bool {
-        self.faults.iter().all(|fault| matches!(fault, PlannedFault::ClockJumps { .. }))
+        !self.faults.iter().any(PlannedFault::is_harmful)
     }
 }
 
@@ -116,23 +106,26 @@ impl Plan {
     pub fn of(seed: u64) -> Plan {
         let random = &mut Rng::with_seed(seed);
         let setting = setting(random);
-        let count = random.usize(1..=4);
+        let count = random.usize(1..=5);
         let seats = seats(setting.nodes, random);
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
         // The last job shows that the space is of use.
         let steps = vec![Step::Save { bytes: 9_000 }, Step::Wait, Step::Close];
-        rounds.push(Round { seats, steps, faults: vec![], lost: vec![], rots: None });
+        rounds.push(Round { seats, steps, ..Round::default() });
         Plan { seed, setting, rounds }
     }
 }
 
 fn setting(random: &mut Rng) -> Setting {
-    let nodes = [1, 2, 2, 2, 2, 3, 4][random.usize(0..7)];
+    let nodes = [1, 2, 2, 2, 3, 4, 4][random.usize(0..7)];
+    // With little room, blocks are used again at once.
+    let is_tight = random.u8(0..6) == 0;
+    let bytes = if is_tight { (300 << 10)..(500 << 10) } else { 1..((200 << 10) >> random.u8(0..5)) };
     let copies = |random: &mut Rng| [0, 0, 1, 2, 2][random.usize(0..5)];
     Setting {
         nodes,
         has_racks: nodes == 4,
-        is_global: random.bool(),
+        is_global: !is_tight && random.bool(),
         recovery: [Recovery::Off, Recovery::Off, Recovery::Replace, Recovery::Shrink][random.usize(0..4)],
         memory_copies: copies(random),
         disk_copies: copies(random),
@@ -144,14 +137,14 @@ fn setting(random: &mut Rng) -> Setting {
         compress: [Compress::Off, Compress::Lz4][random.usize(0..2)],
         exchange: if random.bool() { Exchange::Background } else { Exchange::Blocking },
         io_threads: random.u32(1..=2),
-        portion_bytes: if random.bool() { 0 } else { 1 << 20 },
+        portion_bytes: if is_tight || random.bool() { 1 << 20 } else { 0 },
+        bytes,
     }
 }
 
-/// Bytes of a state: often small.
-fn size(random: &mut Rng) -> usize {
-    let bytes_max = (200 << 10) >> random.u8(0..5);
-    random.usize(0..bytes_max)
+/// Bytes of a state.
+fn size(setting: &Setting, random: &mut Rng) -> usize {
+    random.usize(setting.bytes.clone())
 }
 
 /// The nodes of one to four ranks, in order. Each node has a rank: a node without one keeps its files to itself.
@@ -165,9 +158,9 @@ fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
 fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     let seats = if setting.is_global && random.bool() { seats(setting.nodes, random) } else { usual.to_vec() };
     let mut steps = Vec::new();
-    for _ in 0..random.usize(1..=7) {
+    for _ in 0..random.usize(1..=8) {
         steps.push(match random.u8(0..12) {
-            0..8 => Step::Save { bytes: 1 + size(random) },
+            0..8 => Step::Save { bytes: size(setting, random) },
             8..10 => Step::Wait,
             10 => Step::Poll { times: random.u32(1..10) },
             _ => Step::Rewind,
@@ -181,26 +174,13 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     if random.bool() {
         steps.push(Step::Close);
     }
-    let time = |random: &mut Rng| {
-        let scale = random.u8(0..4);
-        Duration::from_micros(random.u64(1..20_000) << scale)
-    };
-    let mut faults = Vec::new();
-    for _ in 0..random.usize(0..3) {
-        let rank = random.usize(0..seats.len());
-        let operation = 1 + if random.bool() { random.u64(0..20) } else { random.u64(0..150) };
-        faults.push(match random.u8(0..10) {
-            0..4 => PlannedFault::DiesIn { rank, operation },
-            4..6 => PlannedFault::DiesAt { rank, time: time(random) },
-            6..8 => PlannedFault::Fails {
-                rank,
-                operation,
-                failure: [Failure::Io, Failure::Full, Failure::Forgets][random.usize(0..3)],
-            },
-            8 => PlannedFault::NodeLost { node: seats[rank], time: time(random), with_disk: random.bool() },
-            _ => PlannedFault::ClockJumps { time: time(random), by_seconds: random.i64(-86_400..86_400) },
-        });
+    let rival = (random.u8(0..8) == 0).then(|| Duration::from_micros(random.u64(1..60_000) >> (8 * random.u8(0..2))));
+    if rival.is_some() {
+        // The other waits for the first job, and gives up if that lives long.
+        let time = Duration::from_millis(100 << random.u8(0..10));
+        steps.insert(random.usize(0..steps.len()), Step::Compute { time });
     }
+    let faults = PlannedFault::draw(setting, &seats, &steps, random);
     let mut lost = Vec::new();
     match random.u8(0..6) {
         0 | 1 => {
@@ -212,5 +192,6 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
         _ => {}
     }
     let rots = (random.u8(0..8) == 0).then(|| (random.usize(..), random.u64(..)));
-    Round { seats, steps, faults, lost, rots }
+    let (tools, loses_first) = (Tool::draw(setting, random), random.bool());
+    Round { seats, steps, faults, tools, rival, loses_first, lost, rots }
 }

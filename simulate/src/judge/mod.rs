@@ -1,8 +1,11 @@
 //! The promises, and whether they were kept. The judge knows nothing of the engine: only the answers that the ranks got,
 //! and the losses.
 
+mod tended;
+
 use crate::{plan::Setting, program::Mark};
 use std::collections::{BTreeMap, BTreeSet};
+use tended::Tended;
 
 /// A place of revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +30,9 @@ pub struct Judge {
     promises: Vec<Promise>,
     /// The marks that the ranks restored, by job and number of the restore.
     restored: BTreeMap<(u64, u64), BTreeSet<Option<Mark>>>,
+    /// The number of each stretch of a job between two restores, in the order of their first states.
+    runs: BTreeMap<(u64, u64, u64), u64>,
+    tended: Tended,
     /// Damage is explained.
     pub is_rotten: bool,
     pub acknowledged: u64,
@@ -34,6 +40,14 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// A program has a new state, which it may save, in this stretch of a job: job, recoveries and restores.
+    pub fn begins(&mut self, stretch: (u64, u64, u64), step: u64) -> Mark {
+        let next = self.runs.len() as u64 + 1;
+        let mark = Mark { run: *self.runs.entry(stretch).or_insert(next), step };
+        self.tended.began(mark);
+        mark
+    }
+
     /// All ranks, on so many nodes, know that the revision is complete. It is on the nearest level with its copies; with
     /// `number`, the revision's, it is also on those of the other levels that take this number.
     pub fn complete(&mut self, setting: &Setting, nodes: usize, mark: Mark, number: Option<u64>) {
@@ -57,7 +71,7 @@ impl Judge {
             Setting { disk_copies: 1.., .. } => Place::Disk,
             _ => Place::Pfs,
         };
-        self.promise(mark, BTreeMap::from([(place, 1)]));
+        self.promise_at(mark, place);
     }
 
     /// The job has ended in order, and freed the memory of the nodes. The newest revision is in the space, or, if the job
@@ -68,10 +82,18 @@ impl Judge {
             promise.copies.remove(&Place::Memory);
         });
         let place = if has_saved || setting.disk_copies == 0 { Place::Pfs } else { Place::Disk };
-        newest.inspect(|mark| self.promise(*mark, BTreeMap::from([(place, 1)])));
+        newest.inspect(|mark| self.promise_at(*mark, place));
+    }
+
+    /// One copy is at this place.
+    pub fn promise_at(&mut self, mark: Mark, place: Place) {
+        self.promise(mark, BTreeMap::from([(place, 1)]));
     }
 
     fn promise(&mut self, mark: Mark, copies: BTreeMap<Place, u32>) {
+        if self.tended.is_void(mark) {
+            return;
+        }
         match self.promises.iter_mut().find(|promise| promise.mark == mark) {
             Some(promise) => {
                 for (place, count) in copies {
@@ -100,6 +122,9 @@ impl Judge {
     /// A byte has changed on a disk. Nothing there is promised any more, but no wrong byte may come back.
     pub fn rotted(&mut self, place: Place) {
         self.is_rotten = true;
+        if place == Place::Pfs {
+            self.tended.rotted();
+        }
         for promise in &mut self.promises {
             promise.copies.remove(&place);
         }
@@ -117,6 +142,7 @@ impl Judge {
         if found < floor {
             return Err(format!("{} came back after {} was promised", text(found), text(floor)));
         }
+        self.tended.check(found)?;
         self.restores += 1;
         let all = self.restored.entry((job, nth)).or_default();
         all.insert(found);

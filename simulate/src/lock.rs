@@ -1,0 +1,17 @@
+//! Locks, and waits of a time.
+
+use mainstay_engine::current_world;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Stops the thread for a time of the cluster.
+pub fn sleep(time: Duration) {
+    let world = current_world().expect("a thread of the cluster");
+    world.wait("a time", Some(world.now() + time), &mut || false);
+}
+
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! The faults of a job.
+
+use super::{Setting, Step};
+use crate::cluster::{Ailment, Failure, Part};
+use fastrand::Rng;
+use std::time::Duration;
+
+/// Others kill a rank that stalls for longer.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlannedFault {
+    /// In the middle of this operation on files.
+    DiesIn {
+        rank: usize,
+        operation: u64,
+    },
+    /// The same, counted from the moment in which it begins to recover from another failure.
+    DiesInRecovery {
+        rank: usize,
+        operation: u64,
+    },
+    DiesAt {
+        rank: usize,
+        time: Duration,
+    },
+    /// The job ends at the moment in which the rank returns from its step of this index, and the power fails.
+    EndsAfter {
+        rank: usize,
+        step: usize,
+        loss: Loss,
+    },
+    Fails {
+        rank: usize,
+        operation: u64,
+        failure: Failure,
+    },
+    /// From this time until the end of the job.
+    Breaks {
+        part: Part,
+        time: Duration,
+        ailment: Ailment,
+    },
+    /// The rank does nothing for so long.
+    Stalls {
+        rank: usize,
+        time: Duration,
+        length: Duration,
+    },
+    NodeLost {
+        node: usize,
+        time: Duration,
+        with_disk: bool,
+    },
+    ClockJumps {
+        time: Duration,
+        by_seconds: i64,
+    },
+}
+
+/// The nodes that lose their power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    Nothing,
+    /// That of the rank, and those that fail with it.
+    Domain {
+        with_disk: bool,
+    },
+    /// All, with no disk.
+    All,
+}
+
+impl PlannedFault {
+    /// The time at which the operator carries it out.
+    pub fn time(&self) -> Option<Duration> {
+        match *self {
+            PlannedFault::DiesAt { time, .. }
+            | PlannedFault::Breaks { time, .. }
+            | PlannedFault::Stalls { time, .. }
+            | PlannedFault::NodeLost { time, .. }
+            | PlannedFault::ClockJumps { time, .. } => Some(time),
+            _ => None,
+        }
+    }
+
+    /// The rank that it is for.
+    pub fn rank(&self) -> Option<usize> {
+        match *self {
+            PlannedFault::DiesIn { rank, .. }
+            | PlannedFault::DiesInRecovery { rank, .. }
+            | PlannedFault::DiesAt { rank, .. }
+            | PlannedFault::EndsAfter { rank, .. }
+            | PlannedFault::Fails { rank, .. }
+            | PlannedFault::Stalls { rank, .. } => Some(rank),
+            _ => None,
+        }
+    }
+
+    /// Whether it explains an error.
+    pub fn is_harmful(&self) -> bool {
+        match self {
+            PlannedFault::ClockJumps { .. } | PlannedFault::Breaks { ailment: Ailment::Slow, .. } => false,
+            PlannedFault::Stalls { length, .. } => *length > HEARTBEAT,
+            _ => true,
+        }
+    }
+
+    /// With the kill that a long stall leads to.
+    fn with_kill(self) -> Vec<PlannedFault> {
+        match self {
+            PlannedFault::Stalls { rank, time, length } if length > HEARTBEAT => {
+                vec![self, PlannedFault::DiesAt { rank, time: time + HEARTBEAT }]
+            }
+            _ => vec![self],
+        }
+    }
+
+    /// The faults of one job with its ranks on `seats`.
+    pub(super) fn draw(setting: &Setting, seats: &[usize], steps: &[Step], random: &mut Rng) -> Vec<PlannedFault> {
+        let count = random.usize(0..3);
+        let mut all: Vec<PlannedFault> =
+            (0..count).flat_map(|_| PlannedFault::one(setting, seats, random).with_kill()).collect();
+        if random.u8(0..3) == 0 {
+            all.push(PlannedFault::ends_after(seats.len(), steps, random));
+        }
+        all
+    }
+
+    /// Most often right after a wait, which promises much.
+    fn ends_after(ranks: usize, steps: &[Step], random: &mut Rng) -> PlannedFault {
+        let (rank, with_disk) = (random.usize(0..ranks), random.bool());
+        let loss = [Loss::Nothing, Loss::All, Loss::Domain { with_disk }][random.usize(0..3)];
+        let waits: Vec<usize> = (0..steps.len()).filter(|index| steps[*index] == Step::Wait).collect();
+        let step = match waits.len() {
+            1.. if random.bool() => waits[random.usize(0..waits.len())],
+            _ => random.usize(0..steps.len()),
+        };
+        PlannedFault::EndsAfter { rank, step, loss }
+    }
+
+    fn one(setting: &Setting, seats: &[usize], random: &mut Rng) -> PlannedFault {
+        let rank = random.usize(0..seats.len());
+        let operation = 1 + if random.bool() { random.u64(0..20) } else { random.u64(0..150) };
+        let time = time(random);
+        match random.u8(0..18) {
+            0..6 => PlannedFault::DiesIn { rank, operation },
+            6..8 => PlannedFault::DiesAt { rank, time },
+            8..11 => {
+                let failure = [Failure::Io, Failure::Full, Failure::Forgets][random.usize(0..3)];
+                PlannedFault::Fails { rank, operation, failure }
+            }
+            11 => {
+                let part = if random.bool() { Part::Shared } else { Part::Disk(random.usize(0..setting.nodes)) };
+                let ailment = [Ailment::Io, Ailment::Full, Ailment::Slow][random.usize(0..3)];
+                PlannedFault::Breaks { part, time, ailment }
+            }
+            12 => PlannedFault::Stalls { rank, time, length: time_for(random) },
+            13 => PlannedFault::DiesInRecovery { rank, operation },
+            14 | 15 => PlannedFault::NodeLost { node: seats[rank], time, with_disk: random.bool() },
+            _ => PlannedFault::ClockJumps { time, by_seconds: random.i64(-86_400..86_400) },
+        }
+    }
+}
+
+fn time(random: &mut Rng) -> Duration {
+    let scale = random.u8(0..4);
+    Duration::from_micros(random.u64(1..20_000) << scale)
+}
+
+fn time_for(random: &mut Rng) -> Duration {
+    Duration::from_millis([20, 200, 10_000][random.usize(0..3)])
+}
