@@ -6,7 +6,7 @@ use crate::{
     judge::Judge,
     lock::{locked, sleep},
     openings::{Opening, Openings},
-    plan::{Round, Setting, Step},
+    plan::{Calls, Round, Setting, Step},
     program::{Mark, Program, Restoring},
 };
 use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session, group::Group};
@@ -32,7 +32,7 @@ pub struct Job {
     pub openings: Arc<Openings>,
     /// All processes that were started.
     pub ranks: Mutex<Vec<Rank>>,
-    /// Ranks that have closed in order.
+    /// Ranks that have saved, and have closed in order.
     pub closed: AtomicUsize,
 }
 
@@ -141,6 +141,8 @@ impl Job {
             stage: setting.stage,
             capture: setting.capture,
             compress: setting.compress,
+            track: setting.track,
+            predictor: setting.predictor,
             exchange: setting.exchange,
             io_threads: setting.io_threads,
             recovery: setting.recovery,
@@ -174,7 +176,8 @@ impl Job {
         let opening = self.openings.enter(self.number, death.clone())?;
         // Ranks may have failed before it was open.
         let (rank, ranks) = (session.rank(), session.size());
-        let program = if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank) };
+        let program =
+            if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank, self.setting.calls) };
         let mut life = Life {
             session,
             program,
@@ -226,16 +229,24 @@ impl Job {
             let tell = |outcome: &str| self.cluster.tell(|| format!("rank {rank}: step {index}, {step:?}: {outcome}"));
             let failed = |call: &'static str| move |error| Trouble::Failed(call, error);
             match *step {
-                Step::Save { bytes } => {
+                Step::Save { bytes, ticks } => {
                     let generation = life.generation.load(Ordering::Relaxed);
                     let stretch = (self.number, generation, life.restores);
                     let mark = locked(&self.judge).begins(stretch, index as u64);
                     life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
-                    match life.session.checkpoint() {
+                    if ticks > 0 {
+                        life.program.dawdle(&mut life.session, mark, ticks).map_err(failed("tick"))?;
+                        tell(&format!("{:?}", life.session.speculation()));
+                    }
+                    match life.program.save(&mut life.session) {
                         Ok(number) => {
                             tell(&format!("revision {number}"));
                             let is_for_all = std::mem::replace(&mut life.is_quiet, false);
                             life.has_saved = true;
+                            if self.setting.calls == Calls::Buffer {
+                                // It has waited for the nearest level.
+                                locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, None);
+                            }
                             if let Some(before) = life.pending.replace(Pending { mark, number, is_for_all }) {
                                 locked(&self.judge).complete_somewhere(&self.setting, before.mark);
                             }
@@ -309,7 +320,8 @@ impl Job {
         match closed {
             Ok(()) => {
                 self.cluster.tell(|| format!("rank {rank}: closed"));
-                self.closed.fetch_add(1, Ordering::Relaxed);
+                // A job without a state of its own leaves older ones where they are.
+                self.closed.fetch_add(has_saved.into(), Ordering::Relaxed);
                 locked(&self.judge).closed(&self.setting, pending.map(|pending| pending.mark), has_saved);
                 self.ends_after(first_rank, node, self.round.steps.len() - 1);
                 Ok(())

@@ -34,7 +34,7 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
     // A space that was copied is a space of its own.
     if is_in_order && copy.path.exists() {
         let last = plan.rounds.len() as u64 + 1;
-        let steps = vec![Step::Save { bytes: 5_000 }, Step::Wait, Step::Close];
+        let steps = vec![Step::Save { bytes: 5_000, ticks: 0 }, Step::Wait, Step::Close];
         let seats = plan.rounds.last().map(|round| round.seats.clone()).unwrap_or_default();
         locked(&copy.judge).released(None);
         operate_round(cluster, plan, &Round { seats, steps, ..Round::default() }, last, &copy, &space)?;

@@ -1,8 +1,8 @@
 //! Plans that once showed a fault of the engine.
 
-use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
+use mainstay_engine::{Capture, Compress, Exchange, Predictor, Recovery, Stage, Track, space::Per};
 use mainstay_simulate::{
-    plan::{Plan, Round, Setting, Step},
+    plan::{Calls, Plan, Round, Setting, Step},
     run,
 };
 
@@ -21,6 +21,9 @@ fn setting() -> Setting {
         stage: Stage::Direct,
         capture: Capture::Whole,
         compress: Compress::Off,
+        track: Track::Hashes,
+        predictor: Predictor::Off,
+        calls: Calls::Regions,
         exchange: Exchange::Blocking,
         io_threads: 1,
         bytes: 0..1,
@@ -32,7 +35,7 @@ fn setting() -> Setting {
 /// be lost, said nothing, and freed the memory.
 #[test]
 fn close_tells_that_the_space_did_not_take_the_newest_revision() {
-    let saves = [464_004, 320_554].map(|bytes| [Step::Save { bytes }, Step::Wait]).concat();
+    let saves = [464_004, 320_554].map(|bytes| [Step::Save { bytes, ticks: 0 }, Step::Wait]).concat();
     let round = |steps: Vec<Step>, lost| Round { seats: vec![0, 0, 1, 1], steps, lost, ..Round::default() };
     let first = round([saves, vec![Step::Close]].concat(), vec![(1, true)]);
     let plan = Plan { seed: 8, setting: setting(), rounds: vec![first, round(vec![], vec![])] };

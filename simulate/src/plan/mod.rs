@@ -5,7 +5,7 @@ mod tool;
 
 use fastrand::Rng;
 pub use fault::{Loss, PlannedFault};
-use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
+use mainstay_engine::{Capture, Compress, Exchange, Predictor, Recovery, Stage, Track, space::Per};
 use std::{ops::Range, time::Duration};
 pub use tool::{Call, Tool};
 
@@ -37,6 +37,9 @@ pub struct Setting {
     pub stage: Stage,
     pub capture: Capture,
     pub compress: Compress,
+    pub track: Track,
+    pub predictor: Predictor,
+    pub calls: Calls,
     pub exchange: Exchange,
     pub io_threads: u32,
     /// Bytes of a state that is not global.
@@ -50,6 +53,17 @@ impl Setting {
     pub fn domain(&self, node: usize) -> usize {
         if self.has_racks { node / 2 } else { node }
     }
+}
+
+/// How a program saves its large region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// It is protected.
+    Regions,
+    /// `put` and `get`.
+    Buffer,
+    /// In pieces, as a stream.
+    Pieces,
 }
 
 /// One job, and its end.
@@ -73,8 +87,10 @@ pub struct Round {
 /// All ranks of a job do the same steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// The program has its new state some time before, and pages are saved early meanwhile.
     Save {
         bytes: usize,
+        ticks: u32,
     },
     Wait,
     /// Looks whether the last revision is complete, this many times.
@@ -91,7 +107,7 @@ pub enum Step {
 impl Round {
     /// The second job on the space, with the same faults to explain its errors.
     pub fn of_rival(&self) -> Round {
-        let (seats, steps) = (self.seats.clone(), vec![Step::Save { bytes: 3_000 }, Step::Wait, Step::Close]);
+        let (seats, steps) = (self.seats.clone(), vec![Step::Save { bytes: 3_000, ticks: 0 }, Step::Wait, Step::Close]);
         Round { seats, steps, faults: self.faults.clone(), rival: self.rival, ..Round::default() }
     }
 
@@ -110,7 +126,7 @@ impl Plan {
         let seats = seats(setting.nodes, random);
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
         // The last job shows that the space is of use.
-        let steps = vec![Step::Save { bytes: 9_000 }, Step::Wait, Step::Close];
+        let steps = vec![Step::Save { bytes: 9_000, ticks: 0 }, Step::Wait, Step::Close];
         rounds.push(Round { seats, steps, ..Round::default() });
         Plan { seed, setting, rounds }
     }
@@ -120,26 +136,41 @@ fn setting(random: &mut Rng) -> Setting {
     let nodes = [1, 2, 2, 2, 3, 4, 4][random.usize(0..7)];
     // With little room, blocks are used again at once.
     let is_tight = random.u8(0..6) == 0;
+    let is_global = !is_tight && random.bool();
+    let early = [Predictor::Idle, Predictor::Count, Predictor::Told, Predictor::Told];
+    let predictor = if random.u8(0..3) == 0 { early[random.usize(0..4)] } else { Predictor::Off };
+    let is_early = predictor != Predictor::Off;
     let bytes = if is_tight { (300 << 10)..(500 << 10) } else { 1..((200 << 10) >> random.u8(0..5)) };
     let copies = |random: &mut Rng| [0, 0, 1, 2, 2][random.usize(0..5)];
     Setting {
         nodes,
         has_racks: nodes == 4,
-        is_global: !is_tight && random.bool(),
+        is_global,
         recovery: [Recovery::Off, Recovery::Off, Recovery::Replace, Recovery::Shrink][random.usize(0..4)],
-        memory_copies: copies(random),
+        memory_copies: if is_early { 0 } else { copies(random) },
         disk_copies: copies(random),
         pfs_every: random.u32(1..=3),
         keep: random.u32(1..=2),
         per: [Per::App, Per::Node, Per::Rank][random.usize(0..3)],
         stage: [Stage::Pool, Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct][random.usize(0..5)],
-        capture: if random.bool() { Capture::Whole } else { Capture::Incremental },
+        capture: if !is_early && random.bool() { Capture::Whole } else { Capture::Incremental },
         compress: [Compress::Off, Compress::Lz4][random.usize(0..2)],
+        track: if is_early || random.bool() { Track::Auto } else { Track::Hashes },
+        predictor,
+        calls: if is_global { Calls::Regions } else { calls(random) },
         exchange: if random.bool() { Exchange::Background } else { Exchange::Blocking },
         io_threads: random.u32(1..=2),
         portion_bytes: if is_tight || random.bool() { 1 << 20 } else { 0 },
         bytes,
     }
+}
+
+fn ticks(setting: &Setting, random: &mut Rng) -> u32 {
+    if setting.predictor == Predictor::Off || random.bool() { 0 } else { random.u32(1..10) }
+}
+
+fn calls(random: &mut Rng) -> Calls {
+    [Calls::Regions, Calls::Regions, Calls::Buffer, Calls::Pieces][random.usize(0..4)]
 }
 
 /// Bytes of a state.
@@ -160,7 +191,7 @@ fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     let mut steps = Vec::new();
     for _ in 0..random.usize(1..=8) {
         steps.push(match random.u8(0..12) {
-            0..8 => Step::Save { bytes: size(setting, random) },
+            0..8 => Step::Save { bytes: size(setting, random), ticks: ticks(setting, random) },
             8..10 => Step::Wait,
             10 => Step::Poll { times: random.u32(1..10) },
             _ => Step::Rewind,

@@ -1,15 +1,16 @@
 //! The program of a simulated rank. Its run and step are in its state, so that a mixture shows.
 
+mod memory;
+mod outside;
+
+use crate::{lock::sleep, plan::Calls};
 use mainstay_engine::{
-    Error, ErrorKind, Reader, Region, Session,
+    Error, ErrorKind, Region, Session,
     space::format::{ElementType, PlaceInWhole},
 };
-use std::{
-    collections::BTreeSet,
-    ops::{Deref, DerefMut, Range},
-};
+use memory::{Memory, PAGE};
+use std::{ops::Range, time::Duration};
 
-const PAGE: usize = 4096;
 const MARK_BYTES: usize = 16;
 const SMALL_BYTES: usize = 1000;
 
@@ -18,35 +19,6 @@ const SMALL_BYTES: usize = 1000;
 pub struct Mark {
     pub run: u64,
     pub step: u64,
-}
-
-/// Memory that lies in its page as the seed has it, as the engine treats whole pages in another way.
-struct Memory {
-    all: Vec<u8>,
-    from: usize,
-    bytes: usize,
-}
-
-impl Memory {
-    fn new(bytes: usize, offset: usize) -> Memory {
-        let all = vec![0; bytes + 2 * PAGE];
-        let from = all.as_ptr().align_offset(PAGE) + offset % PAGE;
-        Memory { all, from, bytes }
-    }
-}
-
-impl Deref for Memory {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.all[self.from..self.from + self.bytes]
-    }
-}
-
-impl DerefMut for Memory {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.all[self.from..self.from + self.bytes]
-    }
 }
 
 /// The division of the state among the ranks.
@@ -61,6 +33,8 @@ enum Division {
 /// The protected memory of one rank: two small regions that share a block, and a large one with a changing size.
 pub struct Program {
     division: Division,
+    /// How the large region is saved.
+    calls: Calls,
     /// Bytes of the large region, of all ranks if it is global.
     bytes: usize,
     mark: Memory,
@@ -68,6 +42,8 @@ pub struct Program {
     bulk: Memory,
 }
 
+/// Bytes of a piece that is written to a stream.
+const PIECE: usize = 10_000;
 /// Bytes of a row of the global array.
 const ROW: usize = 100;
 /// The global array has one size, as a restore needs.
@@ -76,8 +52,8 @@ const NAMES: [&str; 3] = ["mark", "bulk", "small"];
 
 impl Program {
     /// A program in which each rank has a state of its own.
-    pub fn own(rank: usize) -> Program {
-        Program::with(Division::Own { rank }, 5000)
+    pub fn own(rank: usize, calls: Calls) -> Program {
+        Program { calls, ..Program::with(Division::Own { rank }, 5000) }
     }
 
     /// A program that divides one global array among its ranks.
@@ -87,7 +63,8 @@ impl Program {
 
     fn with(division: Division, bytes: usize) -> Program {
         let (mark, small) = (Memory::new(MARK_BYTES, 16), Memory::new(SMALL_BYTES, 32));
-        let mut program = Program { division, bytes, mark, small, bulk: Memory::new(0, 0) };
+        let calls = Calls::Regions;
+        let mut program = Program { division, calls, bytes, mark, small, bulk: Memory::new(0, 0) };
         program.make_bulk();
         program
     }
@@ -126,7 +103,9 @@ impl Program {
             };
             [whole("mark", &mut self.mark), bulk, whole("small", &mut self.small)]
         };
-        regions.into_iter().try_for_each(|region| session.protect(region?))?;
+        for (_, region) in NAMES.into_iter().zip(regions).filter(|(name, _)| self.protects(name)) {
+            session.protect(region?)?;
+        }
         match self.division {
             Division::Own { .. } => Ok(()),
             Division::Global { .. } => {
@@ -146,8 +125,13 @@ impl Program {
         Ok(())
     }
 
+    /// Whether the region is protected, not handed over at each save.
+    fn protects(&self, name: &str) -> bool {
+        name != "bulk" || self.calls == Calls::Regions
+    }
+
     fn resize(&mut self, session: &mut Session, bytes: usize) -> Result<(), Error> {
-        NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
+        NAMES.into_iter().filter(|name| self.protects(name)).try_for_each(|name| session.unprotect(name))?;
         self.bytes = bytes;
         self.make_bulk();
         self.protect(session)
@@ -166,12 +150,66 @@ impl Program {
         Ok(())
     }
 
+    /// Saves the state, and returns the number of the revision.
+    pub fn save(&mut self, session: &mut Session) -> Result<u64, Error> {
+        match self.calls {
+            Calls::Regions => session.checkpoint(),
+            Calls::Buffer => session.put("bulk", &self.bulk),
+            Calls::Pieces => {
+                session.begin(self.bulk.len() as u64)?;
+                for (index, piece) in self.bulk.chunks(PIECE).enumerate().rev() {
+                    // The checkpoint returns the error, too.
+                    let _ = session.write("bulk", (index * PIECE) as u64, piece);
+                }
+                session.checkpoint()
+            }
+        }
+    }
+
+    /// Has the state of `mark` for some time, except a part that comes in the last moment although the program has said
+    /// that all is settled.
+    pub fn dawdle(&mut self, session: &mut Session, mark: Mark, ticks: u32) -> Result<(), Error> {
+        let late = 0..self.bulk.len() / 3;
+        self.bulk[late.clone()].fill(0xee);
+        if self.calls == Calls::Regions {
+            session.settled("bulk", 0, self.bulk.len() as u64)?;
+        }
+        for _ in 0..ticks {
+            session.tick()?;
+            sleep(Duration::from_millis(50));
+        }
+        let (_, bulk) = self.contents(mark);
+        self.bulk[late.clone()].copy_from_slice(&bulk[late]);
+        Ok(())
+    }
+
+    /// Gets the large region of the revision that was restored.
+    fn fetch(&mut self, session: &mut Session, revision: u64) -> Result<(), Error> {
+        match self.calls {
+            Calls::Regions => {}
+            Calls::Buffer => {
+                let bytes = session.get_bytes(Some(revision), "bulk")?.unwrap_or_default();
+                self.resize(session, bytes as usize)?;
+                session.get(Some(revision), "bulk", &mut self.bulk)?;
+            }
+            Calls::Pieces => {
+                let bytes = session.stream_bytes("bulk")?;
+                self.resize(session, bytes as usize)?;
+                session.read("bulk", 0, &mut self.bulk)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Restores any size, and checks that all bytes belong to one mark.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
         loop {
             match session.restore() {
                 Ok(None) => return Ok(None),
-                Ok(Some(_)) => break,
+                Ok(Some(restored)) => {
+                    self.fetch(session, restored.revision).map_err(Restoring::Refused)?;
+                    break;
+                }
                 Err(Error::RegionChanged { saved, .. }) => {
                     let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
                     let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;
@@ -194,31 +232,6 @@ impl Program {
             return Err(format!("{:?} got a mixture, in part of {mark:?}", self.division));
         }
         Ok(mark)
-    }
-
-    /// Reads a revision from outside a job. All bytes of all shards must belong to one mark.
-    pub fn read(reader: &mut Reader, is_global: bool) -> Result<Mark, Restoring> {
-        let (shards, mut marks) = (reader.shard_count(), BTreeSet::new());
-        for shard in 0..shards {
-            let mut program = match is_global {
-                true => Program::global(shard as usize, shards as usize),
-                false => {
-                    let bytes = reader.item(shard, "bulk").map_err(Restoring::Refused)?.bytes as usize;
-                    Program::with(Division::Own { rank: shard as usize }, bytes)
-                }
-            };
-            for (name, memory) in NAMES.into_iter().zip([&mut program.mark, &mut program.bulk, &mut program.small]) {
-                let count = reader.read(shard, name, 0, memory).map_err(Restoring::Refused)?;
-                if count != memory.len() {
-                    return Err(Restoring::Wrong(format!("shard {shard} has {count} bytes of {name}")));
-                }
-            }
-            marks.insert(program.check().map_err(Restoring::Wrong)?);
-        }
-        match marks.pop_first() {
-            Some(mark) if marks.is_empty() => Ok(mark),
-            mark => Err(Restoring::Wrong(format!("the shards of one revision have the marks {mark:?}, {marks:?}"))),
-        }
     }
 
     /// The values of `mark`. Every third block of the large region stays the same for some steps, or is zero, as in a
