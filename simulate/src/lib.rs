@@ -10,6 +10,8 @@ mod folder;
 mod group;
 mod job;
 mod judge;
+mod left;
+mod life;
 mod lock;
 mod openings;
 mod operate;

@@ -4,6 +4,7 @@ use crate::{
     cluster::{Cluster, Fault, ProcessId},
     job::{Job, Rank},
     judge::Judge,
+    left::Left,
     lock::{locked, sleep},
     plan::{Plan, PlannedFault, Round, Step, Tool},
     rot::rot,
@@ -12,7 +13,6 @@ use crate::{
 use mainstay_engine::current_world;
 use std::{
     fs,
-    path::PathBuf,
     sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
@@ -27,9 +27,9 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
     fs::create_dir_all(cluster.shared_folder()).map_err(|error| Fault(error.to_string()))?;
     let space = Space { path: cluster.shared_folder(), judge: judge.clone(), openings: Arc::default() };
     let copy = Space { path: cluster.copy_folder(), judge: Arc::default(), openings: Arc::default() };
-    let mut is_in_order = false;
+    let (left, mut is_in_order) = (Left::new(cluster), false);
     for (index, round) in (1..).zip(&plan.rounds) {
-        is_in_order = operate_round(cluster, plan, round, index, &space, &copy)?;
+        is_in_order = operate_round(&left, plan, round, index, &space, &copy)?;
     }
     // A space that was copied is a space of its own.
     if is_in_order && copy.path.exists() {
@@ -37,20 +37,21 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
         let steps = vec![Step::Save { bytes: 5_000, ticks: 0 }, Step::Wait, Step::Close];
         let seats = plan.rounds.last().map(|round| round.seats.clone()).unwrap_or_default();
         locked(&copy.judge).released(None);
-        operate_round(cluster, plan, &Round { seats, steps, ..Round::default() }, last, &copy, &space)?;
+        operate_round(&left, plan, &Round { seats, steps, ..Round::default() }, last, &copy, &space)?;
     }
     Ok(())
 }
 
 /// One job on `space`, with its commands. Returns whether it has ended in order.
 fn operate_round(
-    cluster: &Arc<Cluster>,
+    left: &Left,
     plan: &Plan,
     round: &Round,
     number: u64,
     space: &Space,
     copy: &Space,
 ) -> Result<bool, Fault> {
+    let cluster = left.cluster();
     let make = |round: &Round, number| {
         Arc::new(Job {
             cluster: cluster.clone(),
@@ -70,34 +71,10 @@ fn operate_round(
         Work { cluster, setting, tool, space: space.clone(), copy: copy.clone() }.start()
     };
     operate_job(cluster, &job, &rival, &start);
-    check_left(cluster, &job, &rival)?;
+    left.check_after(&job, &rival)?;
     operate_after(cluster, &job, &start);
-    check_left_open(cluster)?;
+    left.check()?;
     Ok(job.has_closed())
-}
-
-/// Processes that have ended leave no file open.
-fn check_left_open(cluster: &Cluster) -> Result<(), Fault> {
-    cluster.left_open().map_or(Ok(()), |left| Err(Fault(left)))
-}
-
-/// In addition, a job that has ended in order leaves no file in the memory of the nodes.
-fn check_left(cluster: &Cluster, job: &Job, rival: &Job) -> Result<(), Fault> {
-    check_left_open(cluster)?;
-    if !job.has_closed() || !(rival.has_closed() || locked(&rival.ranks).is_empty()) {
-        return Ok(());
-    }
-    let mut folders: Vec<PathBuf> =
-        (0..job.setting.nodes).map(|node| cluster.node_folder(node).join("memory")).collect();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if !path.is_dir() {
-                return Err(Fault(format!("job {} has ended in order, and {} is left", job.number, path.display())));
-            }
-            folders.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Something that happens at a time of a job.
@@ -167,14 +144,18 @@ fn operate_after(cluster: &Arc<Cluster>, job: &Arc<Job>, start_tool: &dyn Fn(&To
     if round.loses_first {
         job.lose(&round.lost);
     }
-    for tool in round.tools.iter().filter(|tool| tool.time.is_none()) {
+    let carry_out = |tool: &Tool| {
         let started = start_tool(tool);
         world.wait("a command", None, &mut || started.is_gone());
-    }
+    };
+    round.tools.iter().filter(|tool| tool.time.is_none()).for_each(carry_out);
     if !round.loses_first {
         job.lose(&round.lost);
     }
     if let Some((file, byte)) = round.rots {
         rot(cluster, job, file, byte);
+    }
+    if !locked(&job.judge).all_held().is_empty() {
+        carry_out(&Tool::LOOK);
     }
 }

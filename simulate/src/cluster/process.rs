@@ -156,6 +156,11 @@ impl Cluster {
         self.lock().processes[process.0].life == Life::Lives
     }
 
+    /// Whether any process was killed. The system keeps its memory until the end of the run.
+    pub fn has_killed(&self) -> bool {
+        self.lock().processes.iter().any(|process| process.life == Life::Killed)
+    }
+
     pub fn was_killed(&self, process: ProcessId) -> bool {
         self.lock().processes[process.0].life == Life::Killed
     }

@@ -120,20 +120,25 @@ impl PlannedFault {
         let count = random.usize(0..3);
         let mut all: Vec<PlannedFault> =
             (0..count).flat_map(|_| PlannedFault::one(setting, seats, random).with_kill()).collect();
-        if random.u8(0..3) == 0 {
+        if random.bool() {
             all.push(PlannedFault::ends_after(seats.len(), steps, random));
         }
         all
     }
 
-    /// Most often right after a wait, which promises much.
+    /// Most often right after a save, or after a wait for one, which promises much.
     fn ends_after(ranks: usize, steps: &[Step], random: &mut Rng) -> PlannedFault {
         let (rank, with_disk) = (random.usize(0..ranks), random.bool());
-        let loss = [Loss::Nothing, Loss::All, Loss::Domain { with_disk }][random.usize(0..3)];
-        let waits: Vec<usize> = (0..steps.len()).filter(|index| steps[*index] == Step::Wait).collect();
-        let step = match waits.len() {
-            1.. if random.bool() => waits[random.usize(0..waits.len())],
-            _ => random.usize(0..steps.len()),
+        let loss = [Loss::Nothing, Loss::All, Loss::All, Loss::Domain { with_disk }][random.usize(0..4)];
+        let is_save = |index: usize| matches!(steps[index], Step::Save { .. });
+        let is_awaited = |index: usize| index > 0 && is_save(index - 1) && steps[index] == Step::Wait;
+        let awaits_one = random.u8(0..3) > 0;
+        let all = 0..steps.len();
+        let chosen: Vec<usize> =
+            all.filter(|index| if awaits_one { is_awaited(*index) } else { is_save(*index) }).collect();
+        let step = match chosen.len() {
+            0 => random.usize(0..steps.len()),
+            count => chosen[random.usize(0..count)],
         };
         PlannedFault::EndsAfter { rank, step, loss }
     }

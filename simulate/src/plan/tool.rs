@@ -39,6 +39,9 @@ pub enum Call {
 }
 
 impl Tool {
+    /// A look that nothing disturbs.
+    pub const LOOK: Tool = Tool { call: Call::Look, node: 0, time: None, fault: None };
+
     /// The commands of one round.
     pub fn draw(setting: &Setting, random: &mut Rng) -> Vec<Tool> {
         let count = [0, 0, 0, 1, 1, 2, 3][random.usize(0..7)];
@@ -49,20 +52,20 @@ impl Tool {
     fn one(setting: &Setting, random: &mut Rng) -> Vec<Tool> {
         let time = (random.u8(0..3) == 0).then(|| Duration::from_micros(random.u64(1..30_000) << random.u8(0..3)));
         let age = random.usize(0..3);
-        let call = match random.u8(0..10) {
+        let call = match random.u8(0..16) {
             0 => Call::Look,
             1 => Call::Salvage,
-            2 | 3 => Call::Hold { age },
-            4 => Call::Release,
-            5 => Call::Prune { keep_last: random.u64(0..3) },
-            6 | 7 => Call::Rollback { age, gives_up: random.u8(0..4) == 0 },
+            2..7 => Call::Hold { age },
+            7 => Call::Release,
+            8..11 => Call::Prune { keep_last: random.u64(0..3) },
+            11..14 => Call::Rollback { age, gives_up: random.u8(0..3) == 0 },
             _ => Call::Copy,
         };
         let failure = [None, None, Some(Failure::Io), Some(Failure::Full), Some(Failure::Forgets)][random.usize(0..5)];
-        let fault = (random.u8(0..3) == 0).then(|| (1 + (random.u64(0..160) >> random.u8(0..4)), failure));
+        let fault = (random.u8(0..4) == 0).then(|| (1 + (random.u64(0..160) >> random.u8(0..4)), failure));
         let node = random.usize(0..setting.nodes);
         let mut all = Vec::new();
-        if time.is_none() && matches!(call, Call::Rollback { .. } | Call::Prune { .. }) && random.bool() {
+        if time.is_none() && matches!(call, Call::Rollback { .. } | Call::Prune { .. }) && random.u8(0..4) > 0 {
             let salvage = |node| Tool { call: Call::Salvage, node, time, fault: None };
             all.extend((0..setting.nodes).map(salvage));
         }

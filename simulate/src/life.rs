@@ -1,0 +1,274 @@
+//! The life of a rank: its calls, one after the other, and its answers to the judge.
+
+use crate::{
+    group::SimulatedGroup,
+    job::Job,
+    lock::{locked, sleep},
+    openings::Opening,
+    plan::{Calls, Step},
+    program::{Mark, Program, Restoring},
+};
+use mainstay_engine::{Error, ErrorKind, Recovery, Session, group::Group};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Why a rank does not go on with its steps.
+enum Trouble {
+    /// A promise is broken.
+    Wrong(String),
+    /// A call has failed.
+    Failed(&'static str, Error),
+}
+
+/// One rank between its calls.
+struct Life {
+    session: Session,
+    program: Program,
+    /// Its number when it began.
+    first_rank: usize,
+    node: usize,
+    /// `None`: it has the space open no more, or not yet again.
+    opening: Option<Opening>,
+    generation: Arc<AtomicU64>,
+    /// Restores since the job has gone on.
+    restores: u64,
+    pending: Option<Pending>,
+    /// Nothing is on its way to any level.
+    is_quiet: bool,
+    has_saved: bool,
+}
+
+/// The last revision, which may not be complete.
+#[derive(Clone, Copy)]
+struct Pending {
+    mark: Mark,
+    number: u64,
+    /// No level was busy at its turn.
+    is_for_all: bool,
+}
+
+impl Job {
+    /// The life of one rank.
+    pub fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
+        let (generation, first_rank) = (group.generation(), group.rank());
+        let death = self.cluster.death_of(self.cluster.this_process());
+        let session = match Session::open(Box::new(group), &self.space, self.config(node)) {
+            Ok(session) => session,
+            Err(error) => {
+                self.cluster.tell(|| format!("rank {first_rank}: open: {error}"));
+                return self.explained("open", &error);
+            }
+        };
+        let opening = self.openings.enter(self.number, death.clone())?;
+        // Ranks may have failed before it was open.
+        let (rank, ranks) = (session.rank(), session.size());
+        let program =
+            if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank, self.setting.calls) };
+        let mut life = Life {
+            session,
+            program,
+            first_rank,
+            node,
+            opening: Some(opening),
+            generation,
+            restores: 0,
+            pending: None,
+            is_quiet: true,
+            has_saved: false,
+        };
+        life.program.protect(&mut life.session).map_err(|error| format!("protect: {error}"))?;
+        loop {
+            let error = match self.steps(&mut life) {
+                Ok(is_closing) => return if is_closing { self.close(life) } else { Ok(()) },
+                Err(Trouble::Wrong(why)) => return Err(why),
+                Err(Trouble::Failed(call, error)) => {
+                    self.cluster.tell(|| format!("rank {}: {call}: {error}", life.session.rank()));
+                    self.explained(call, &error)?;
+                    error
+                }
+            };
+            if error.kind() != ErrorKind::GroupFailed || self.setting.recovery == Recovery::Off {
+                return Ok(());
+            }
+            life.opening = None;
+            self.may_die_in_recovery(first_rank);
+            match life.session.recover() {
+                Ok(recovered) => self.cluster.tell(|| format!("rank {}: recovers: {recovered:?}", life.session.rank())),
+                Err(error) => {
+                    self.cluster.tell(|| format!("rank {rank}: recover: {error}"));
+                    return self.explained("recover", &error);
+                }
+            }
+            life.opening = Some(self.openings.enter(self.number, death.clone())?);
+            (life.restores, life.pending, life.is_quiet, life.has_saved) = (0, None, false, false);
+            let (rank, ranks) = (life.session.rank(), life.session.size());
+            let goes_on = life.program.goes_on(&mut life.session, rank, ranks);
+            goes_on.map_err(|error| format!("protecting after a recovery: {error}"))?;
+        }
+    }
+
+    /// The steps of the program. Returns whether a close comes next.
+    fn steps(&self, life: &mut Life) -> Result<bool, Trouble> {
+        self.restore(life)?;
+        for (index, step) in self.round.steps.iter().enumerate() {
+            let rank = life.session.rank();
+            let tell = |outcome: &str| self.cluster.tell(|| format!("rank {rank}: step {index}, {step:?}: {outcome}"));
+            let failed = |call: &'static str| move |error| Trouble::Failed(call, error);
+            match *step {
+                Step::Save { bytes, ticks } => {
+                    let generation = life.generation.load(Ordering::Relaxed);
+                    let stretch = (self.number, generation, life.restores);
+                    let mark = locked(&self.judge).begins(stretch, index as u64);
+                    life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
+                    if ticks > 0 {
+                        life.program.dawdle(&mut life.session, mark, ticks).map_err(failed("tick"))?;
+                        tell(&format!("{:?}", life.session.speculation()));
+                    }
+                    match life.program.save(&mut life.session) {
+                        Ok(number) => {
+                            tell(&format!("revision {number}"));
+                            let is_for_all = std::mem::replace(&mut life.is_quiet, false);
+                            life.has_saved = true;
+                            if self.setting.calls == Calls::Buffer {
+                                // It has waited for the nearest level.
+                                locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, None);
+                            }
+                            if let Some(before) = life.pending.replace(Pending { mark, number, is_for_all }) {
+                                locked(&self.judge).complete_somewhere(&self.setting, before.mark);
+                            }
+                        }
+                        Err(error) => self.passed_over(life, "checkpoint", error)?,
+                    }
+                }
+                Step::Wait => match life.session.wait() {
+                    Ok(()) => {
+                        tell("complete");
+                        life.is_quiet = true;
+                        if let Some(Pending { mark, number, is_for_all }) = life.pending {
+                            let number = Some(number).filter(|_| is_for_all);
+                            locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, number);
+                        }
+                    }
+                    Err(error) => self.passed_over(life, "wait", error)?,
+                },
+                Step::Poll { times } => {
+                    for _ in 0..times {
+                        match life.session.poll() {
+                            Ok(_) => sleep(Duration::from_millis(1)),
+                            Err(error) => {
+                                self.passed_over(life, "poll", error)?;
+                                break;
+                            }
+                        }
+                    }
+                }
+                Step::Compute { time } => sleep(time),
+                Step::Rewind => self.restore(life)?,
+                Step::Close => return Ok(true),
+            }
+            self.ends_after(life.first_rank, life.node, index);
+        }
+        Ok(false)
+    }
+
+    /// A checkpoint has failed; the program goes on, unless ranks are gone.
+    fn passed_over(&self, life: &mut Life, call: &'static str, error: Error) -> Result<(), Trouble> {
+        (life.pending, life.is_quiet) = (None, false);
+        if error.kind() == ErrorKind::GroupFailed {
+            return Err(Trouble::Failed(call, error));
+        }
+        self.cluster.tell(|| format!("rank {}: {call}: {error}", life.session.rank()));
+        self.explained(call, &error).map_err(Trouble::Wrong)
+    }
+
+    /// The number of nodes that the job has now.
+    fn nodes(&self) -> usize {
+        let ranks = locked(&self.ranks);
+        ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The number of nodes that do not fail together. Racks with unlike numbers of ranks cannot hold each other's copies.
+    fn nodes_apart(&self) -> usize {
+        let domains: Vec<usize> = {
+            let ranks = locked(&self.ranks);
+            ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| self.setting.domain(rank.node)).collect()
+        };
+        let count = |of: usize| domains.iter().filter(|domain| **domain == of).count();
+        if self.setting.has_racks && count(0) != count(1) { 1 } else { self.nodes() }
+    }
+
+    fn close(&self, life: Life) -> Result<(), String> {
+        let Life { session, pending, program, has_saved, opening, first_rank, node, .. } = life;
+        drop(opening);
+        let rank = session.rank();
+        let closed = session.close();
+        drop(program);
+        match closed {
+            Ok(()) => {
+                self.cluster.tell(|| format!("rank {rank}: closed"));
+                // A job without a state of its own leaves older ones where they are.
+                self.closed.fetch_add(has_saved.into(), Ordering::Relaxed);
+                locked(&self.judge).closed(&self.setting, pending.map(|pending| pending.mark), has_saved);
+                self.ends_after(first_rank, node, self.round.steps.len() - 1);
+                Ok(())
+            }
+            Err(error) => {
+                self.cluster.tell(|| format!("rank {rank}: close: {error}"));
+                self.explained("close", &error)
+            }
+        }
+    }
+
+    fn restore(&self, life: &mut Life) -> Result<(), Trouble> {
+        life.restores += 1;
+        life.pending = None;
+        // A job that goes on with fewer nodes does not see the disks of the others.
+        let floor = locked(&self.judge).floor(self.nodes() == self.setting.nodes);
+        match life.program.restore(&mut life.session) {
+            Ok(found) => {
+                self.cluster.tell(|| format!("rank {}: restores {found:?}", life.session.rank()));
+                let mut judge = locked(&self.judge);
+                let job = self.number * 1000 + life.generation.load(Ordering::Relaxed);
+                judge.restored(job, life.restores, found, floor).map_err(Trouble::Wrong)?;
+                if let Some(found) = found {
+                    judge.complete_somewhere(&self.setting, found);
+                }
+                Ok(())
+            }
+            Err(Restoring::Refused(error)) => Err(Trouble::Failed("restore", error)),
+            Err(Restoring::Wrong(why)) => Err(Trouble::Wrong(why)),
+        }
+    }
+
+    /// Checks for an error that a fault explains. No fault explains damage, or that another job took over in spite of the
+    /// locks.
+    fn explained(&self, call: &str, error: &Error) -> Result<(), String> {
+        let is_possible = matches!(
+            error.kind(),
+            ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::GroupFailed | ErrorKind::SyncFailed
+        );
+        let is_explained = match error.kind() {
+            // With portions of a fixed size, a state may be too large.
+            ErrorKind::PortionTooSmall => self.setting.portion_bytes > 0,
+            ErrorKind::Damaged | ErrorKind::OutOfSight if locked(&self.judge).is_rotten => true,
+            // A command has the space for a moment, or another job has it.
+            ErrorKind::InUse => self.round.rival.is_some() || self.round.tools.iter().any(|tool| tool.time.is_some()),
+            // The other job ends just now, and removes its levels in memory.
+            ErrorKind::Io | ErrorKind::NotASpace | ErrorKind::GroupFailed
+                if call == "open" && self.round.rival.is_some() =>
+            {
+                true
+            }
+            // One rank may give up after damage, and another try again.
+            ErrorKind::GroupFailed if locked(&self.judge).is_rotten => true,
+            _ => !self.round.is_healthy() && is_possible,
+        };
+        if is_explained { Ok(()) } else { Err(format!("{call}: {error}")) }
+    }
+}
