@@ -55,7 +55,7 @@ pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::{FileOperation, World, current_world, set_world};
 pub use ground::{kernel_bytes, kernel_text, unix_ns};
 #[cfg(feature = "simulation")]
-pub use mutant::{become_mutant, mutants};
+pub use mutant::{become_mutant, is_mutant, mutants};
 pub use plural::count;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};

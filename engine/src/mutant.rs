@@ -142,12 +142,23 @@ pub fn mutants() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().map(|(_, name, meaning)| (*name, meaning.trim()))
 }
 
-/// Makes this whole process the wrong variant `name`. Returns whether there is one.
+/// The wrong variant that this process is, of the engine or of a crate on it.
+#[cfg(feature = "simulation")]
+static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+/// Makes this whole process the wrong variant `name`. Returns whether the engine has one.
 #[cfg(feature = "simulation")]
 pub fn become_mutant(name: &str) -> bool {
+    CHOSEN.get_or_init(|| name.to_owned());
     let found = ALL.iter().find(|(_, of, _)| *of == name);
     found.iter().for_each(|(mutant, ..)| switch::activate(*mutant));
     found.is_some()
+}
+
+/// Whether this process is the wrong variant `name`: for the crates on the engine.
+#[cfg(feature = "simulation")]
+pub fn is_mutant(name: &str) -> bool {
+    CHOSEN.get().is_some_and(|chosen| chosen == name)
 }
 
 #[cfg(not(any(test, feature = "simulation")))]

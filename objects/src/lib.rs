@@ -19,6 +19,7 @@ mod index;
 mod kind;
 mod load;
 mod migrate;
+mod mutant;
 mod objects;
 mod post;
 mod restore;
@@ -30,6 +31,8 @@ pub use exact::Exact;
 pub use index::{Key, id_of, place_of};
 pub use kind::{Maker, Object};
 pub use migrate::Balanced;
+#[cfg(feature = "simulation")]
+pub use mutant::MUTANTS;
 pub use objects::{Measured, Objects, Options};
 pub use post::{Op, Post};
 pub use restore::Came;

@@ -7,6 +7,7 @@ use crate::{
     balance::{Strategy, Weighed, place},
     index::Key,
     kind::{fault, pack, unpack},
+    mutant,
     objects::{Held, Measured, Objects},
     tree::{agree, decode, encode, garbled, gather},
     wire::Arriving,
@@ -205,11 +206,13 @@ impl Objects {
         // Until then each object stays on its old rank.
         agree(&*self.wire, unpacked)?;
         for (key, from, to) in moves {
-            if *from == rank {
+            if *from == rank && !mutant::is("MovedStays") {
                 let left = self.here.remove(key);
                 debug_assert!(left.is_some(), "an object leaves a rank where it is not");
             }
-            self.map.insert(*key, *to as u32);
+            if *from != rank || !mutant::is("MoveNotNoted") {
+                self.map.insert(*key, *to as u32);
+            }
         }
         self.here.append(&mut came);
         Ok(())

@@ -9,6 +9,7 @@ use crate::{
     holders::{Restores, choose, share},
     index::Key,
     kind::{fault, unpack},
+    mutant,
     objects::{Held, Measured, Objects},
     tree::{agree, decode, garbled, gather},
 };
@@ -92,7 +93,8 @@ impl Objects {
         };
         let told = gather(&*self.wire, &telling)?;
         same_kinds(&told.iter().map(|told| &told.kinds).collect::<Vec<_>>())?;
-        self.epoch = told.iter().map(|told| told.epoch).max().unwrap_or(telling.epoch);
+        let newest = told.iter().map(|told| told.epoch).filter(|_| !mutant::is("EpochNotAgreed")).max();
+        self.epoch = newest.unwrap_or(telling.epoch);
         let Some(restored) = restored else {
             (self.steps, self.rank_before, self.saved_as, self.since_failure) = (0, None, None, None);
             return Ok(Ok(None));

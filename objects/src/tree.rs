@@ -1,8 +1,8 @@
 //! Collective data exchange: data of all ranks is combined along a tree of ranks and sent back to all of them.
 
 use crate::wire::{Arriving, Wire};
-use mainstay_engine::{Error, Result};
-use serde::{Serialize, de::DeserializeOwned};
+use mainstay_engine::{Error, Failure, Result};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The ranks that get the data of `root` from `rank`.
 pub(crate) fn below(rank: usize, root: usize, ranks: usize) -> impl Iterator<Item = usize> {
@@ -65,17 +65,28 @@ pub(crate) fn agree<T>(wire: &dyn Wire, mine: Result<T>) -> Result<T> {
         return mine;
     }
     let told = gather(wire, &mine.as_ref().err().map(told_of))?;
-    match told.into_iter().flatten().next() {
+    match told.into_iter().enumerate().find_map(|(rank, told)| Some((rank, told?))) {
         None => mine,
-        Some((what, why)) => Err(Error::argument(what, why)),
+        Some((_, Told::Argument { what, why })) => Err(Error::argument(what, why)),
+        Some((rank, Told::Other(failure))) => Err(Error::OnRank { rank, failure }),
     }
 }
 
 /// An error in the form for other ranks.
-fn told_of(error: &Error) -> (String, String) {
+#[derive(Serialize, Deserialize)]
+enum Told {
+    /// It names an object, which may be on any rank.
+    Argument {
+        what: String,
+        why: String,
+    },
+    Other(Failure),
+}
+
+fn told_of(error: &Error) -> Told {
     match error {
-        Error::InvalidArgument { what, why } => (what.clone(), why.clone()),
-        other => ("objects".to_owned(), other.to_string()),
+        Error::InvalidArgument { what, why } => Told::Argument { what: what.clone(), why: why.clone() },
+        other => Told::Other(Failure::from(other)),
     }
 }
 
@@ -107,4 +118,44 @@ fn receive(wire: &dyn Wire, from: usize) -> Result<Vec<u8>> {
     let mut arriving = vec![Arriving { from, bytes: vec![0; room.ok_or_else(garbled)?] }];
     wire.exchange(&[], &mut arriving, &mut || false)?;
     arriving.pop().map(|one| one.bytes).ok_or_else(garbled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::ErrorKind;
+
+    struct Alone;
+
+    impl Wire for Alone {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn ranks(&self) -> usize {
+            1
+        }
+
+        fn swap(&self, to: &[u64], from: &mut [u64]) -> Result<()> {
+            from.copy_from_slice(to);
+            Ok(())
+        }
+
+        fn exchange(&self, _: &[(usize, &[u8])], _: &mut Vec<Arriving>, _: &mut dyn FnMut() -> bool) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A full disk under a checkpoint of objects came back as an invalid argument.
+    #[test]
+    fn an_error_keeps_its_kind() {
+        let full = Error::PoolFull { path: "/pool".to_owned(), needed: 2, available: 1 };
+        let told = agree::<()>(&Alone, Err(full.clone())).unwrap_err();
+        assert_eq!((told.kind(), told.to_string()), (ErrorKind::PoolFull, format!("on rank 0: {full}")));
+        let wrong = agree::<()>(&Alone, Err(Error::argument("object cell[3]", "it is wrong"))).unwrap_err();
+        assert_eq!(
+            (wrong.kind(), wrong.to_string()),
+            (ErrorKind::InvalidArgument, "object cell[3]: it is wrong".to_owned())
+        );
+    }
 }

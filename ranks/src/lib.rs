@@ -19,6 +19,9 @@ mod inspect;
 mod libraries;
 mod memory;
 mod message;
+mod mutant;
+#[cfg(feature = "simulation")]
+pub mod played;
 mod rank;
 mod run_report;
 mod save;
@@ -30,3 +33,5 @@ pub use error::{Error, Result};
 pub use host::{Balance, Ended, Options, Reserved, run};
 pub use inspect::{Abi, Inspected, inspect};
 pub use message::{Alone, Wire};
+#[cfg(feature = "simulation")]
+pub use mutant::MUTANTS;

@@ -5,6 +5,7 @@ use crate::{
     group::{Refill, SimulatedGroup},
     judge::Judge,
     lock::locked,
+    objects::Models,
     openings::Openings,
     plan::{Round, Setting},
 };
@@ -27,6 +28,8 @@ pub struct Job {
     pub number: u64,
     pub judge: Arc<Mutex<Judge>>,
     pub openings: Arc<Openings>,
+    /// The right states of objects.
+    pub models: Arc<Mutex<Models>>,
     /// All processes that were started.
     pub ranks: Mutex<Vec<Rank>>,
     /// Ranks that have saved, and have closed in order.

@@ -3,6 +3,7 @@
 //! A `plan` has the jobs that run one after the other, and their faults. `job` runs them in a `cluster`, with messages by
 //! `group`, with commands (`tool`) beside them. A `judge` compares the restored state with the promises.
 
+mod acts;
 pub mod cluster;
 mod ending;
 mod fixed;
@@ -13,6 +14,7 @@ mod judge;
 mod left;
 mod life;
 mod lock;
+pub mod objects;
 mod openings;
 mod operate;
 pub mod plan;
@@ -20,7 +22,9 @@ mod program;
 mod rot;
 mod run;
 mod shrink;
+pub mod slots;
 mod tool;
+mod workload;
 
 pub use fixed::fix_addresses;
 pub use run::{Ran, run};

@@ -2,11 +2,13 @@
 
 use crate::{
     group::SimulatedGroup,
-    job::Job,
+    job::{Job, Rank},
     lock::{locked, sleep},
+    objects::ObjectsProgram,
     openings::Opening,
-    plan::{Calls, Step},
-    program::{Mark, Program, Restoring},
+    plan::{Calls, Setting, Step},
+    program::{Mark, Program},
+    workload::{Restoring, Workload},
 };
 use mainstay_engine::{Error, ErrorKind, Recovery, Session, group::Group};
 use std::{
@@ -29,7 +31,7 @@ enum Trouble {
 /// One rank between its calls.
 struct Life {
     session: Session,
-    program: Program,
+    program: Box<dyn Workload>,
     /// Its number when it began.
     first_rank: usize,
     node: usize,
@@ -56,7 +58,7 @@ struct Pending {
 impl Job {
     /// The life of one rank.
     pub fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
-        let (generation, first_rank) = (group.generation(), group.rank());
+        let (generation, channel, first_rank) = (group.generation(), group.program_channel(), group.rank());
         let death = self.cluster.death_of(self.cluster.this_process());
         let session = match Session::open(Box::new(group), &self.space, self.config(node)) {
             Ok(session) => session,
@@ -68,8 +70,14 @@ impl Job {
         let opening = self.openings.enter(self.number, death.clone())?;
         // Ranks may have failed before it was open.
         let (rank, ranks) = (session.rank(), session.size());
-        let program =
-            if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank, self.setting.calls) };
+        let program: Box<dyn Workload> = match self.setting {
+            Setting { objects: Some(objects), .. } => {
+                let program = ObjectsProgram::new(channel, objects, self.models.clone());
+                Box::new(program.map_err(|error| format!("objects: {error}"))?)
+            }
+            Setting { is_global: true, .. } => Box::new(Program::global(rank, ranks)),
+            Setting { calls, .. } => Box::new(Program::own(rank, calls)),
+        };
         let mut life = Life {
             session,
             program,
@@ -85,7 +93,11 @@ impl Job {
         life.program.protect(&mut life.session).map_err(|error| format!("protect: {error}"))?;
         loop {
             let error = match self.steps(&mut life) {
-                Ok(is_closing) => return if is_closing { self.close(life) } else { Ok(()) },
+                Ok(true) => return self.close(life),
+                Ok(false) => {
+                    life.program.end();
+                    return Ok(());
+                }
                 Err(Trouble::Wrong(why)) => return Err(why),
                 Err(Trouble::Failed(call, error)) => {
                     self.cluster.tell(|| format!("rank {}: {call}: {error}", life.session.rank()));
@@ -170,6 +182,11 @@ impl Job {
                 }
                 Step::Compute { time } => sleep(time),
                 Step::Rewind => self.restore(life)?,
+                Step::Objects(act) => match life.program.act(act) {
+                    Ok(()) => tell("done"),
+                    Err(Restoring::Refused(error)) => self.passed_over(life, "objects", error)?,
+                    Err(Restoring::Wrong(why)) => return Err(Trouble::Wrong(why)),
+                },
                 Step::Close => return Ok(true),
             }
             self.ends_after(life.first_rank, life.node, index);
@@ -187,10 +204,10 @@ impl Job {
         self.explained(call, &error).map_err(Trouble::Wrong)
     }
 
-    /// The number of nodes that the job has now.
-    fn nodes(&self) -> usize {
+    /// The number of nodes that the job has now, without those of ranks that are out.
+    fn nodes(&self, is_out: impl Fn(&Rank) -> bool) -> usize {
         let ranks = locked(&self.ranks);
-        ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
+        ranks.iter().filter(|rank| !is_out(rank)).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
     }
 
     /// The number of nodes that do not fail together. Racks with unlike numbers of ranks cannot hold each other's copies.
@@ -200,7 +217,7 @@ impl Job {
             ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| self.setting.domain(rank.node)).collect()
         };
         let count = |of: usize| domains.iter().filter(|domain| **domain == of).count();
-        if self.setting.has_racks && count(0) != count(1) { 1 } else { self.nodes() }
+        if self.setting.has_racks && count(0) != count(1) { 1 } else { self.nodes(Rank::is_dead) }
     }
 
     fn close(&self, life: Life) -> Result<(), String> {
@@ -229,8 +246,9 @@ impl Job {
         life.restores += 1;
         life.pending = None;
         // A job that goes on with fewer nodes does not see the disks of the others.
-        let floor = locked(&self.judge).floor(self.nodes() == self.setting.nodes);
-        match life.program.restore(&mut life.session) {
+        let floor = locked(&self.judge).floor(self.nodes(Rank::is_gone) == self.setting.nodes);
+        let run = (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores;
+        match life.program.restore(&mut life.session, run) {
             Ok(found) => {
                 self.cluster.tell(|| format!("rank {}: restores {found:?}", life.session.rank()));
                 let mut judge = locked(&self.judge);

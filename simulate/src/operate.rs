@@ -25,8 +25,10 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
         }
     }
     fs::create_dir_all(cluster.shared_folder()).map_err(|error| Fault(error.to_string()))?;
-    let space = Space { path: cluster.shared_folder(), judge: judge.clone(), openings: Arc::default() };
-    let copy = Space { path: cluster.copy_folder(), judge: Arc::default(), openings: Arc::default() };
+    let space =
+        Space { path: cluster.shared_folder(), judge: judge.clone(), openings: Arc::default(), models: Arc::default() };
+    let copy =
+        Space { path: cluster.copy_folder(), judge: Arc::default(), openings: Arc::default(), models: Arc::default() };
     let (left, mut is_in_order) = (Left::new(cluster), false);
     for (index, round) in (1..).zip(&plan.rounds) {
         is_in_order = operate_round(&left, plan, round, index, &space, &copy)?;
@@ -61,6 +63,7 @@ fn operate_round(
             number,
             judge: space.judge.clone(),
             openings: space.openings.clone(),
+            models: space.models.clone(),
             ranks: Mutex::default(),
             closed: AtomicUsize::new(0),
         })

@@ -25,13 +25,23 @@ pub struct Ran {
     pub restores: u64,
 }
 
-/// Runs `plan` in a folder in memory of its own.
+/// Runs `plan`.
 pub fn run(plan: &Plan, keeps_story: bool) -> Ran {
+    let plan = plan.clone();
+    in_cluster(plan.seed, keeps_story, move |cluster, judge| operate(cluster, &plan, judge))
+}
+
+/// Runs `operate` as the operator of a cluster in a folder in memory of its own.
+pub fn in_cluster(
+    seed: u64,
+    keeps_story: bool,
+    operate: impl FnOnce(&Arc<Cluster>, &Arc<Mutex<Judge>>) -> Result<(), Fault> + Send + 'static,
+) -> Ran {
     let folder = Folder::make();
-    let cluster = Cluster::new(plan.seed, &folder.path, Limits::DEFAULT, keeps_story);
+    let cluster = Cluster::new(seed, &folder.path, Limits::DEFAULT, keeps_story);
     let judge: Arc<Mutex<Judge>> = Arc::default();
-    let (of_run, plan) = (judge.clone(), plan.clone());
-    let outcome = cluster.run(move |cluster| operate(cluster, &plan, &of_run));
+    let of_run = judge.clone();
+    let outcome = cluster.run(move |cluster| operate(cluster, &of_run));
     let judge = locked(&judge);
     Ran {
         outcome,

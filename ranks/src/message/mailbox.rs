@@ -1,6 +1,9 @@
 //! The mailbox of one rank: the receives that it waits for, and the messages that it has not received.
 
-use crate::gate::{ANY_RANK, ANY_TAG};
+use crate::{
+    gate::{ANY_RANK, ANY_TAG},
+    mutant,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,7 +87,11 @@ pub(crate) struct SavedMailbox {
 impl Mailbox {
     /// The first message that arrived and fits.
     pub(super) fn find(&self, receive: &Posted) -> Option<usize> {
-        self.arrived.iter().position(|arrived| receive.fits(&arrived.label))
+        let fits = |arrived: &Arrived| receive.fits(&arrived.label);
+        if mutant::is("NewestFirst") {
+            return self.arrived.iter().rposition(fits);
+        }
+        self.arrived.iter().position(fits)
     }
 
     pub(super) fn take_arrived(&mut self, index: usize) -> Arrived {
@@ -128,8 +135,8 @@ impl Mailbox {
         SavedMailbox {
             posted: self.posted.clone(),
             arrived: self.arrived.clone(),
-            taken: self.taken.clone(),
-            sending: self.sending.clone(),
+            taken: if mutant::is("TakenNotSaved") { BTreeMap::new() } else { self.taken.clone() },
+            sending: if mutant::is("WaitingNotSaved") { BTreeMap::new() } else { self.sending.clone() },
             last_number: self.last_number,
             has_news: self.has_news(),
         }

@@ -8,19 +8,21 @@ use super::{
 use crate::{
     Error, Result,
     gate::{Message, SYNCHRONOUS},
-    memory,
+    memory, mutant,
 };
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::address::{Slot, Slots};
 
+/// The simulation has small messages of every kind.
+const SMALL: bool = cfg!(feature = "simulation");
 /// A message of more bytes waits with its sender until its receiver is ready.
-const SHORT_MAX: u64 = 64 << 10;
+const SHORT_MAX: u64 = if SMALL { 600 } else { 64 << 10 };
 /// A receiver that holds more bytes of messages that it has not received gets no more of them: they wait with the sender.
-const HELD_MAX: u64 = 16 << 20;
+const HELD_MAX: u64 = if SMALL { 4000 } else { 16 << 20 };
 /// A long message between processes goes in pieces of this size.
-const PIECE: usize = 4 << 20;
+const PIECE: usize = if SMALL { 500 } else { 4 << 20 };
 
 /// The kinds of messages between processes.
 pub(super) mod kind {
@@ -122,7 +124,9 @@ impl Post {
 
     /// A rank moves to another process. Nothing is in flight.
     pub fn place(&mut self, rank: u32, process: u32) {
-        self.places[rank as usize] = process;
+        if self.boxes.contains_key(&rank) || !mutant::is("MovedNotPlaced") {
+            self.places[rank as usize] = process;
+        }
     }
 
     pub fn process_of(&self, rank: u32) -> u32 {

@@ -3,6 +3,7 @@
 mod fault;
 mod tool;
 
+use crate::acts::{Act, ObjectSetting};
 use fastrand::Rng;
 pub use fault::{Loss, PlannedFault};
 use mainstay_engine::{Capture, Compress, Exchange, Predictor, Recovery, Stage, Track, space::Per};
@@ -23,6 +24,8 @@ pub struct Setting {
     pub nodes: usize,
     /// Two nodes each share a rack, and fail together.
     pub has_racks: bool,
+    /// The state is objects that move between the ranks.
+    pub objects: Option<ObjectSetting>,
     /// The state is one global array, which any number of ranks divide among them.
     pub is_global: bool,
     pub recovery: Recovery,
@@ -101,6 +104,8 @@ pub enum Step {
         time: Duration,
     },
     Rewind,
+    /// Of a program with objects.
+    Objects(Act),
     Close,
 }
 
@@ -125,14 +130,18 @@ impl Plan {
         let count = random.usize(1..=5);
         let seats = seats(setting.nodes, random);
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
-        // The last job shows that the space is of use.
-        let steps = vec![Step::Save { bytes: 9_000, ticks: 0 }, Step::Wait, Step::Close];
-        rounds.push(Round { seats, steps, ..Round::default() });
+        rounds.push(last_round(seats));
         Plan { seed, setting, rounds }
     }
 }
 
-fn setting(random: &mut Rng) -> Setting {
+/// A job that shows that the space is of use.
+pub fn last_round(seats: Vec<usize>) -> Round {
+    let steps = vec![Step::Save { bytes: 9_000, ticks: 0 }, Step::Wait, Step::Close];
+    Round { seats, steps, ..Round::default() }
+}
+
+pub fn setting(random: &mut Rng) -> Setting {
     let nodes = [1, 2, 2, 2, 3, 4, 4][random.usize(0..7)];
     // With little room, blocks are used again at once.
     let is_tight = random.u8(0..6) == 0;
@@ -145,6 +154,7 @@ fn setting(random: &mut Rng) -> Setting {
     Setting {
         nodes,
         has_racks: nodes == 4,
+        objects: None,
         is_global,
         recovery: [Recovery::Off, Recovery::Off, Recovery::Replace, Recovery::Shrink][random.usize(0..4)],
         memory_copies: if is_early { 0 } else { copies(random) },
@@ -179,14 +189,14 @@ fn size(setting: &Setting, random: &mut Rng) -> usize {
 }
 
 /// The nodes of one to four ranks, in order. Each node has a rank: a node without one keeps its files to itself.
-fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
+pub fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
     let more = random.usize(nodes..=nodes.max(4)) - nodes;
     let mut seats: Vec<usize> = (0..nodes).chain((0..more).map(|_| random.usize(0..nodes))).collect();
     seats.sort_unstable();
     seats
 }
 
-fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
+pub fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     let seats = if setting.is_global && random.bool() { seats(setting.nodes, random) } else { usual.to_vec() };
     let mut steps = Vec::new();
     for _ in 0..random.usize(1..=8) {

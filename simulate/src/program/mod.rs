@@ -3,7 +3,11 @@
 mod memory;
 mod outside;
 
-use crate::{lock::sleep, plan::Calls};
+use crate::{
+    lock::sleep,
+    plan::Calls,
+    workload::{Restoring, Workload},
+};
 use mainstay_engine::{
     Error, ErrorKind, Region, Session,
     space::format::{ElementType, PlaceInWhole},
@@ -86,45 +90,6 @@ impl Program {
         }
     }
 
-    pub fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
-        let share = self.share();
-        // SAFETY: the memory stays until it is unprotected, or the session is gone.
-        #[allow(unsafe_code)]
-        let regions = unsafe {
-            let whole = |name, memory: &mut Memory| Region::new(name, memory.as_mut_ptr(), memory.len() as u64);
-            let bulk = match self.division {
-                Division::Own { .. } => whole("bulk", &mut self.bulk),
-                Division::Global { .. } => {
-                    let shape = [(share.len() / ROW) as u64, ROW as u64];
-                    let global_shape = vec![(self.bytes / ROW) as u64, ROW as u64];
-                    let place = PlaceInWhole { global_shape, offset: vec![(share.start / ROW) as u64, 0] };
-                    Region::placed("bulk", self.bulk.as_mut_ptr(), ElementType::U8, &shape, place)
-                }
-            };
-            [whole("mark", &mut self.mark), bulk, whole("small", &mut self.small)]
-        };
-        for (_, region) in NAMES.into_iter().zip(regions).filter(|(name, _)| self.protects(name)) {
-            session.protect(region?)?;
-        }
-        match self.division {
-            Division::Own { .. } => Ok(()),
-            Division::Global { .. } => {
-                ["mark", "small"].into_iter().try_for_each(|name| session.same_on_all_ranks(name))
-            }
-        }
-    }
-
-    /// The job goes on, with so many ranks.
-    pub fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error> {
-        if let Division::Global { .. } = self.division {
-            NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
-            self.division = Division::Global { rank, ranks };
-            self.make_bulk();
-            self.protect(session)?;
-        }
-        Ok(())
-    }
-
     /// Whether the region is protected, not handed over at each save.
     fn protects(&self, name: &str) -> bool {
         name != "bulk" || self.calls == Calls::Regions
@@ -135,52 +100,6 @@ impl Program {
         self.bytes = bytes;
         self.make_bulk();
         self.protect(session)
-    }
-
-    /// Fills the state with the values of `mark`, with a large region of `bytes` if each rank has its own.
-    pub fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
-        if bytes != self.bytes && matches!(self.division, Division::Own { .. }) {
-            self.resize(session, bytes)?;
-        }
-        self.mark[..8].copy_from_slice(&mark.run.to_le_bytes());
-        self.mark[8..].copy_from_slice(&mark.step.to_le_bytes());
-        let (small, bulk) = self.contents(mark);
-        self.small.copy_from_slice(&small);
-        self.bulk.copy_from_slice(&bulk);
-        Ok(())
-    }
-
-    /// Saves the state, and returns the number of the revision.
-    pub fn save(&mut self, session: &mut Session) -> Result<u64, Error> {
-        match self.calls {
-            Calls::Regions => session.checkpoint(),
-            Calls::Buffer => session.put("bulk", &self.bulk),
-            Calls::Pieces => {
-                session.begin(self.bulk.len() as u64)?;
-                for (index, piece) in self.bulk.chunks(PIECE).enumerate().rev() {
-                    // The checkpoint returns the error, too.
-                    let _ = session.write("bulk", (index * PIECE) as u64, piece);
-                }
-                session.checkpoint()
-            }
-        }
-    }
-
-    /// Has the state of `mark` for some time, except a part that comes in the last moment although the program has said
-    /// that all is settled.
-    pub fn dawdle(&mut self, session: &mut Session, mark: Mark, ticks: u32) -> Result<(), Error> {
-        let late = 0..self.bulk.len() / 3;
-        self.bulk[late.clone()].fill(0xee);
-        if self.calls == Calls::Regions {
-            session.settled("bulk", 0, self.bulk.len() as u64)?;
-        }
-        for _ in 0..ticks {
-            session.tick()?;
-            sleep(Duration::from_millis(50));
-        }
-        let (_, bulk) = self.contents(mark);
-        self.bulk[late.clone()].copy_from_slice(&bulk[late]);
-        Ok(())
     }
 
     /// Gets the large region of the revision that was restored.
@@ -199,28 +118,6 @@ impl Program {
             }
         }
         Ok(())
-    }
-
-    /// Restores any size, and checks that all bytes belong to one mark.
-    pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
-        loop {
-            match session.restore() {
-                Ok(None) => return Ok(None),
-                Ok(Some(restored)) => {
-                    self.fetch(session, restored.revision).map_err(Restoring::Refused)?;
-                    break;
-                }
-                Err(Error::RegionChanged { saved, .. }) => {
-                    let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
-                    let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;
-                    self.resize(session, bytes).map_err(Restoring::Refused)?;
-                }
-                // Another rank has to change its size.
-                Err(error) if error.kind() == ErrorKind::RegionChanged => {}
-                Err(error) => return Err(Restoring::Refused(error)),
-            }
-        }
-        self.check().map(Some).map_err(Restoring::Wrong)
     }
 
     /// The mark of the state, to which all its bytes must belong.
@@ -256,9 +153,108 @@ impl Program {
     }
 }
 
-/// The errors of a restore.
-#[derive(Debug)]
-pub enum Restoring {
-    Refused(Error),
-    Wrong(String),
+impl Workload for Program {
+    fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
+        let share = self.share();
+        // SAFETY: the memory stays until it is unprotected, or the session is gone.
+        #[allow(unsafe_code)]
+        let regions = unsafe {
+            let whole = |name, memory: &mut Memory| Region::new(name, memory.as_mut_ptr(), memory.len() as u64);
+            let bulk = match self.division {
+                Division::Own { .. } => whole("bulk", &mut self.bulk),
+                Division::Global { .. } => {
+                    let shape = [(share.len() / ROW) as u64, ROW as u64];
+                    let global_shape = vec![(self.bytes / ROW) as u64, ROW as u64];
+                    let place = PlaceInWhole { global_shape, offset: vec![(share.start / ROW) as u64, 0] };
+                    Region::placed("bulk", self.bulk.as_mut_ptr(), ElementType::U8, &shape, place)
+                }
+            };
+            [whole("mark", &mut self.mark), bulk, whole("small", &mut self.small)]
+        };
+        for (_, region) in NAMES.into_iter().zip(regions).filter(|(name, _)| self.protects(name)) {
+            session.protect(region?)?;
+        }
+        match self.division {
+            Division::Own { .. } => Ok(()),
+            Division::Global { .. } => {
+                ["mark", "small"].into_iter().try_for_each(|name| session.same_on_all_ranks(name))
+            }
+        }
+    }
+
+    fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error> {
+        if let Division::Global { .. } = self.division {
+            NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
+            self.division = Division::Global { rank, ranks };
+            self.make_bulk();
+            self.protect(session)?;
+        }
+        Ok(())
+    }
+
+    /// The large region has `bytes` if each rank has its own.
+    fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
+        if bytes != self.bytes && matches!(self.division, Division::Own { .. }) {
+            self.resize(session, bytes)?;
+        }
+        self.mark[..8].copy_from_slice(&mark.run.to_le_bytes());
+        self.mark[8..].copy_from_slice(&mark.step.to_le_bytes());
+        let (small, bulk) = self.contents(mark);
+        self.small.copy_from_slice(&small);
+        self.bulk.copy_from_slice(&bulk);
+        Ok(())
+    }
+
+    /// A part comes in the last moment although the program has said that all is settled.
+    fn dawdle(&mut self, session: &mut Session, mark: Mark, ticks: u32) -> Result<(), Error> {
+        let late = 0..self.bulk.len() / 3;
+        self.bulk[late.clone()].fill(0xee);
+        if self.calls == Calls::Regions {
+            session.settled("bulk", 0, self.bulk.len() as u64)?;
+        }
+        for _ in 0..ticks {
+            session.tick()?;
+            sleep(Duration::from_millis(50));
+        }
+        let (_, bulk) = self.contents(mark);
+        self.bulk[late.clone()].copy_from_slice(&bulk[late]);
+        Ok(())
+    }
+
+    fn save(&mut self, session: &mut Session) -> Result<u64, Error> {
+        match self.calls {
+            Calls::Regions => session.checkpoint(),
+            Calls::Buffer => session.put("bulk", &self.bulk),
+            Calls::Pieces => {
+                session.begin(self.bulk.len() as u64)?;
+                for (index, piece) in self.bulk.chunks(PIECE).enumerate().rev() {
+                    // The checkpoint returns the error, too.
+                    let _ = session.write("bulk", (index * PIECE) as u64, piece);
+                }
+                session.checkpoint()
+            }
+        }
+    }
+
+    /// Restores any size.
+    fn restore(&mut self, session: &mut Session, _run: u64) -> Result<Option<Mark>, Restoring> {
+        loop {
+            match session.restore() {
+                Ok(None) => return Ok(None),
+                Ok(Some(restored)) => {
+                    self.fetch(session, restored.revision).map_err(Restoring::Refused)?;
+                    break;
+                }
+                Err(Error::RegionChanged { saved, .. }) => {
+                    let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
+                    let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;
+                    self.resize(session, bytes).map_err(Restoring::Refused)?;
+                }
+                // Another rank has to change its size.
+                Err(error) if error.kind() == ErrorKind::RegionChanged => {}
+                Err(error) => return Err(Restoring::Refused(error)),
+            }
+        }
+        self.check().map(Some).map_err(Restoring::Wrong)
+    }
 }

@@ -7,9 +7,11 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     judge::{Judge, Place},
     lock::locked,
+    objects::Models,
     openings::Openings,
     plan::{Call, Setting, Tool},
-    program::{Mark, Program, Restoring},
+    program::{Mark, Program},
+    workload::Restoring,
 };
 use mainstay_engine::{
     Error, ErrorKind, LevelKind, Places, Reader, RevisionKey, RevisionSurvey, SpaceSurvey,
@@ -34,6 +36,7 @@ pub struct Space {
     pub path: PathBuf,
     pub judge: Arc<Mutex<Judge>>,
     pub openings: Arc<Openings>,
+    pub models: Arc<Mutex<Models>>,
 }
 
 /// A command at work.
