@@ -2,6 +2,10 @@
 //! different ranks, and after a death it fails on some ranks and succeeds on others; messages take their time, keep their
 //! order between two ranks only, and are lost with their sender.
 
+mod channel;
+
+pub use channel::ProgramChannel;
+
 use crate::cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId};
 use mainstay_engine::{
     Error, Result, current_world,
@@ -30,9 +34,22 @@ pub struct Refill {
 pub struct SimulatedGroup {
     rank: usize,
     meeting: Arc<Meeting>,
+    channel: Channel,
     started: Mutex<BTreeMap<Message, Started>>,
     /// How often the job has gone on without failed ranks, for the program.
     generation: Arc<AtomicU64>,
+    /// The newest meeting, for the program's own messages.
+    newest: Newest,
+}
+
+/// The rank in the newest meeting of its process, after all recoveries.
+type Newest = Arc<Mutex<(usize, Arc<Meeting>)>>;
+
+/// Messages and collectives of one channel do not meet those of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Channel {
+    Engine,
+    Program,
 }
 
 enum Started {
@@ -67,16 +84,22 @@ struct Member {
 
 #[derive(Default)]
 struct State {
+    channels: [Traffic; 2],
+    left: BTreeSet<usize>,
+    shrinking: BTreeSet<usize>,
+    divided: Option<Divided>,
+    shrunk: Option<(Vec<Option<usize>>, Arc<Meeting>)>,
+}
+
+/// The traffic of one channel.
+#[derive(Default)]
+struct Traffic {
     /// The collectives that are under way, from number `first` on.
     collectives: VecDeque<Collective>,
     first: u64,
     /// The number of the next collective of each rank.
     next: Vec<u64>,
     under_way: BTreeMap<(usize, usize), VecDeque<Sent>>,
-    left: BTreeSet<usize>,
-    shrinking: BTreeSet<usize>,
-    divided: Option<Divided>,
-    shrunk: Option<(Vec<Option<usize>>, Arc<Meeting>)>,
 }
 
 struct Collective {
@@ -102,7 +125,7 @@ struct Sent {
     is_eager: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -118,13 +141,33 @@ impl SimulatedGroup {
     }
 
     fn at(rank: usize, meeting: &Arc<Meeting>) -> SimulatedGroup {
+        SimulatedGroup::new(rank, meeting, Channel::Engine, Arc::new(Mutex::new((rank, meeting.clone()))))
+    }
+
+    fn new(rank: usize, meeting: &Arc<Meeting>, channel: Channel, newest: Newest) -> SimulatedGroup {
         let generation = Arc::new(AtomicU64::new(meeting.generation));
-        SimulatedGroup { rank, meeting: meeting.clone(), started: Mutex::default(), generation }
+        SimulatedGroup { rank, meeting: meeting.clone(), channel, started: Mutex::default(), generation, newest }
     }
 
     /// Counts how often the job has gone on without failed ranks.
     pub fn generation(&self) -> Arc<AtomicU64> {
         self.generation.clone()
+    }
+
+    /// The sender of this message has to keep its memory.
+    fn is_held(&self, state: &State, to: usize, message: Message) -> bool {
+        let queue = state.channels[self.channel as usize].under_way.get(&(self.rank, to));
+        queue.is_some_and(|queue| queue.iter().any(|one| one.message == message && !one.is_eager))
+    }
+
+    fn has_arrived(&self, state: &State, from: usize) -> bool {
+        let queue = state.channels[self.channel as usize].under_way.get(&(from, self.rank));
+        queue.and_then(VecDeque::front).is_some_and(|sent| sent.arrives <= self.meeting.cluster.clock())
+    }
+
+    /// Whether no message between this rank and `peer` can be completed.
+    fn is_cut_off(&self, state: &State, peer: usize) -> bool {
+        !state.shrinking.is_empty() || self.meeting.knows_death(state, peer)
     }
 
     /// Waits until `is_over`, which gets the state and the time.
@@ -140,9 +183,9 @@ impl SimulatedGroup {
         let number = self.give(kind, mine)?;
         let mut outcome = None;
         self.wait("the other ranks", |state| {
-            let index = (number - state.first) as usize;
-            let now = meeting.cluster.clock();
-            let one = &state.collectives[index];
+            let (state, now) = (&*state, meeting.cluster.clock());
+            let traffic = &state.channels[self.channel as usize];
+            let one = &traffic.collectives[(number - traffic.first) as usize];
             let is_ready = one.ready[self.rank].is_some_and(|ready| ready <= now);
             // After a death, some ranks have the result, and others do not.
             let is_lost =
@@ -163,11 +206,11 @@ impl SimulatedGroup {
             outcome.is_some()
         });
         let mut state = locked(&meeting.state);
-        let index = (number - state.first) as usize;
-        state.collectives[index].returned += 1;
-        while state.collectives.front().is_some_and(|one| one.returned == meeting.members.len()) {
-            state.collectives.pop_front();
-            state.first += 1;
+        let traffic = state.traffic(self.channel);
+        traffic.collective(number).returned += 1;
+        while traffic.collectives.front().is_some_and(|one| one.returned == meeting.members.len()) {
+            traffic.collectives.pop_front();
+            traffic.first += 1;
         }
         drop(state);
         meeting.cluster.has_happened();
@@ -184,15 +227,15 @@ impl SimulatedGroup {
         if let Some(rank) = (0..meeting.members.len()).find(|rank| meeting.knows_death(&state, *rank)) {
             return Err(failed(format!("rank {rank} is gone")));
         }
-        let number = state.next[self.rank];
-        state.next[self.rank] += 1;
-        let index = (number - state.first) as usize;
-        if index == state.collectives.len() {
+        let traffic = state.traffic(self.channel);
+        let number = traffic.next[self.rank];
+        traffic.next[self.rank] += 1;
+        if number == traffic.first + traffic.collectives.len() as u64 {
             let ranks = meeting.members.len();
             let (given, ready) = (vec![None; ranks], vec![None; ranks]);
-            state.collectives.push_back(Collective { kind, given, ready, returned: 0 });
+            traffic.collectives.push_back(Collective { kind, given, ready, returned: 0 });
         }
-        let one = &mut state.collectives[index];
+        let one = traffic.collective(number);
         if one.kind != kind {
             let why = format!("rank {} calls {kind:?} where another called {:?}", self.rank, one.kind);
             drop(state);
@@ -214,9 +257,7 @@ impl SimulatedGroup {
         for rank in ready {
             let time = meeting.cluster.draw(|random| if random.bool() { 0 } else { random.u64(0..200) });
             let at = meeting.cluster.in_time(Duration::from_micros(time));
-            let mut state = locked(&meeting.state);
-            let index = (number - state.first) as usize;
-            state.collectives[index].ready[rank] = Some(at);
+            locked(&meeting.state).traffic(self.channel).collective(number).ready[rank] = Some(at);
         }
         Ok(number)
     }
@@ -224,7 +265,7 @@ impl SimulatedGroup {
     /// Fills the oldest receives from `from` with the messages that have arrived.
     fn take_from(&self, from: usize, state: &mut State, started: &mut BTreeMap<Message, Started>) {
         let (now, meeting) = (self.meeting.cluster.clock(), &self.meeting);
-        let Some(sent) = state.under_way.get_mut(&(from, self.rank)) else { return };
+        let Some(sent) = state.traffic(self.channel).under_way.get_mut(&(from, self.rank)) else { return };
         if let Some(died) = meeting.members[from].death.time() {
             // Messages that had not left are lost.
             sent.retain(|one| one.arrives <= died);
@@ -266,7 +307,8 @@ impl Meeting {
             Member { process, node, death, notice: Duration::from_nanos(notice) }
         };
         let members: Vec<Member> = processes.iter().map(member).collect();
-        let state = State { next: vec![0; members.len()], ..State::default() };
+        let mut state = State::default();
+        state.channels.iter_mut().for_each(|traffic| traffic.next = vec![0; members.len()]);
         Arc::new(Meeting { cluster: cluster.clone(), members, refill, generation, state: Mutex::new(state) })
     }
 
@@ -287,8 +329,23 @@ impl Member {
     }
 }
 
+impl State {
+    fn traffic(&mut self, channel: Channel) -> &mut Traffic {
+        &mut self.channels[channel as usize]
+    }
+}
+
+impl Traffic {
+    fn collective(&mut self, number: u64) -> &mut Collective {
+        &mut self.collectives[(number - self.first) as usize]
+    }
+}
+
 impl Drop for SimulatedGroup {
     fn drop(&mut self) {
+        if self.channel == Channel::Program {
+            return;
+        }
         locked(&self.meeting.state).left.insert(self.rank);
         self.meeting.cluster.has_happened();
     }
@@ -343,7 +400,7 @@ impl Group for SimulatedGroup {
         let (time, is_eager) = cluster.draw(|random| (random.u64(0..2000), random.bool()));
         let mut arrives = cluster.in_time(Duration::from_micros(time));
         let mut state = locked(&self.meeting.state);
-        let queue = state.under_way.entry((self.rank, to)).or_default();
+        let queue = state.traffic(self.channel).under_way.entry((self.rank, to)).or_default();
         // Between two ranks messages keep their order.
         arrives = queue.back().map_or(arrives, |last| arrives.max(last.arrives));
         queue.push_back(Sent { message, bytes: (*bytes).as_ref().to_vec(), arrives, is_eager });
@@ -375,17 +432,11 @@ impl Group for SimulatedGroup {
                 self.meeting.cluster.has_happened();
                 return into.map(Tested::Received);
             }
-            Started::Send { to, .. } => {
-                let queue = state.under_way.get(&(self.rank, to));
-                let waits = queue.is_some_and(|queue| queue.iter().any(|one| one.message == message && !one.is_eager));
-                if !waits {
-                    return Ok(Tested::Sent);
-                }
-                to
-            }
+            Started::Send { to, .. } if !self.is_held(&state, to, message) => return Ok(Tested::Sent),
+            Started::Send { to, .. } => to,
             Started::Receive { from, .. } => from,
         };
-        if !state.shrinking.is_empty() || self.meeting.knows_death(&state, peer) {
+        if self.is_cut_off(&state, peer) {
             return Err(failed(format!("rank {peer} is gone")));
         }
         started.insert(message, one);
@@ -418,8 +469,10 @@ impl Group for SimulatedGroup {
         let rank = survivors.iter().position(|rank| *rank == Some(self.rank));
         let rank = rank.ok_or_else(|| failed("the other ranks take this rank for a failed one"))?;
         self.generation.store(shrunk.generation, Ordering::Relaxed);
-        let (meeting, generation) = (shrunk.clone(), self.generation.clone());
-        Ok(Box::new(SimulatedGroup { rank, meeting, started: Mutex::default(), generation }))
+        *locked(&self.newest) = (rank, shrunk.clone());
+        let mut goes_on = SimulatedGroup::new(rank, shrunk, Channel::Engine, self.newest.clone());
+        goes_on.generation = self.generation.clone();
+        Ok(Box::new(goes_on))
     }
 }
 

@@ -4,8 +4,9 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     group::{Refill, SimulatedGroup},
     judge::Judge,
+    objects::{Models, ObjectsProgram},
     plan::{Round, Setting, Step},
-    program::{Mark, Program, Restoring},
+    program::{Mark, Program, Restoring, Workload},
 };
 use mainstay_engine::{Config, DiskLost, Error, ErrorKind, LevelPlace, Recovery, Session, current_world};
 use std::{
@@ -25,6 +26,8 @@ pub struct Job {
     /// States of a later job are newer.
     pub number: u64,
     pub judge: Arc<Mutex<Judge>>,
+    /// The right states of objects.
+    pub models: Arc<Mutex<Models>>,
     /// All processes that were started.
     pub ranks: Mutex<Vec<Rank>>,
     /// Ranks that have closed in order.
@@ -74,7 +77,7 @@ type Slot = Arc<Mutex<Option<SimulatedGroup>>>;
 /// One rank between its calls.
 struct Life {
     session: Session,
-    program: Program,
+    program: Box<dyn Workload>,
     generation: Arc<AtomicU64>,
     /// Restores since the job has gone on.
     restores: u64,
@@ -162,20 +165,31 @@ impl Job {
 
     /// The life of one rank.
     fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
-        let generation = group.generation();
+        let (generation, channel) = (group.generation(), group.program_channel());
         let session = match Session::open(Box::new(group), &self.cluster.shared_folder(), self.config(node)) {
             Ok(session) => session,
             Err(error) => return self.explained("open", &error),
         };
         // Ranks may have failed before it was open.
         let (rank, ranks) = (session.rank(), session.size());
-        let program = if self.setting.is_global { Program::global(rank, ranks) } else { Program::own(rank) };
+        let program: Box<dyn Workload> = match self.setting {
+            Setting { objects: Some(objects), .. } => {
+                let program = ObjectsProgram::new(channel, objects, self.models.clone());
+                Box::new(program.map_err(|error| format!("objects: {error}"))?)
+            }
+            Setting { is_global: true, .. } => Box::new(Program::global(rank, ranks)),
+            _ => Box::new(Program::own(rank)),
+        };
         let mut life =
             Life { session, program, generation, restores: 0, pending: None, is_quiet: true, has_saved: false };
         life.program.protect(&mut life.session).map_err(|error| format!("protect: {error}"))?;
         loop {
             let error = match self.steps(&mut life) {
-                Ok(is_closing) => return if is_closing { self.close(life) } else { Ok(()) },
+                Ok(true) => return self.close(life),
+                Ok(false) => {
+                    life.program.end();
+                    return Ok(());
+                }
                 Err(Trouble::Wrong(why)) => return Err(why),
                 Err(Trouble::Failed(call, error)) => {
                     self.cluster.tell(|| format!("rank {}: {call}: {error}", life.session.rank()));
@@ -209,10 +223,9 @@ impl Job {
             let failed = |call: &'static str| move |error| Trouble::Failed(call, error);
             match *step {
                 Step::Save { bytes } => {
-                    let run = (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores;
-                    let mark = Mark { run, step: index as u64 };
+                    let mark = Mark { run: self.run_of(life), step: index as u64 };
                     life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
-                    match life.session.checkpoint() {
+                    match life.program.checkpoint(&mut life.session) {
                         Ok(number) => {
                             tell(&format!("revision {number}"));
                             let is_for_all = std::mem::replace(&mut life.is_quiet, false);
@@ -248,10 +261,20 @@ impl Job {
                 }
                 Step::Compute { time } => sleep(time),
                 Step::Rewind => self.restore(life)?,
+                Step::Objects(act) => match life.program.act(act) {
+                    Ok(()) => tell("done"),
+                    Err(Restoring::Refused(error)) => self.passed_over(life, "objects", error)?,
+                    Err(Restoring::Wrong(why)) => return Err(Trouble::Wrong(why)),
+                },
                 Step::Close => return Ok(true),
             }
         }
         Ok(false)
+    }
+
+    /// The time of the program since its last restore. Later ones are greater.
+    fn run_of(&self, life: &Life) -> u64 {
+        (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores
     }
 
     /// A checkpoint has failed; the program goes on, unless ranks are gone.
@@ -264,10 +287,10 @@ impl Job {
         self.explained(call, &error).map_err(Trouble::Wrong)
     }
 
-    /// The number of nodes that the job has now.
-    fn nodes(&self) -> usize {
+    /// The number of nodes that the job has now, without those of ranks that are out.
+    fn nodes(&self, is_out: impl Fn(&Rank) -> bool) -> usize {
         let ranks = locked(&self.ranks);
-        ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
+        ranks.iter().filter(|rank| !is_out(rank)).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
     }
 
     /// The number of nodes that do not fail together. Racks with unlike numbers of ranks cannot hold each other's copies.
@@ -277,7 +300,7 @@ impl Job {
             ranks.iter().filter(|rank| !rank.is_dead()).map(|rank| self.setting.domain(rank.node)).collect()
         };
         let count = |of: usize| domains.iter().filter(|domain| **domain == of).count();
-        if self.setting.has_racks && count(0) != count(1) { 1 } else { self.nodes() }
+        if self.setting.has_racks && count(0) != count(1) { 1 } else { self.nodes(Rank::is_dead) }
     }
 
     fn close(&self, life: Life) -> Result<(), String> {
@@ -303,8 +326,9 @@ impl Job {
         life.restores += 1;
         life.pending = None;
         // A job that goes on with fewer nodes does not see the disks of the others.
-        let floor = locked(&self.judge).floor(self.nodes() == self.setting.nodes);
-        match life.program.restore(&mut life.session) {
+        let floor = locked(&self.judge).floor(self.nodes(Rank::is_gone) == self.setting.nodes);
+        let run = self.run_of(life);
+        match life.program.restore(&mut life.session, run) {
             Ok(found) => {
                 self.cluster.tell(|| format!("rank {}: restores {found:?}", life.session.rank()));
                 let mut judge = locked(&self.judge);

@@ -1,6 +1,9 @@
 //! The plan of a run: drawn from a seed, and small enough to print.
 
-use crate::cluster::Failure;
+use crate::{
+    acts::{Act, ObjectSetting},
+    cluster::Failure,
+};
 use fastrand::Rng;
 use mainstay_engine::{Capture, Compress, Exchange, Recovery, Stage, space::Per};
 use std::time::Duration;
@@ -19,6 +22,8 @@ pub struct Setting {
     pub nodes: usize,
     /// Two nodes each share a rack, and fail together.
     pub has_racks: bool,
+    /// The state is objects that move between the ranks.
+    pub objects: Option<ObjectSetting>,
     /// The state is one global array, which any number of ranks divide among them.
     pub is_global: bool,
     pub recovery: Recovery,
@@ -74,6 +79,8 @@ pub enum Step {
         time: Duration,
     },
     Rewind,
+    /// Of a program with objects.
+    Objects(Act),
     Close,
 }
 
@@ -119,19 +126,24 @@ impl Plan {
         let count = random.usize(1..=4);
         let seats = seats(setting.nodes, random);
         let mut rounds: Vec<Round> = (0..count).map(|_| round(&setting, &seats, random)).collect();
-        // The last job shows that the space is of use.
-        let steps = vec![Step::Save { bytes: 9_000 }, Step::Wait, Step::Close];
-        rounds.push(Round { seats, steps, faults: vec![], lost: vec![], rots: None });
+        rounds.push(last_round(seats));
         Plan { seed, setting, rounds }
     }
 }
 
-fn setting(random: &mut Rng) -> Setting {
+/// A job that shows that the space is of use.
+pub fn last_round(seats: Vec<usize>) -> Round {
+    let steps = vec![Step::Save { bytes: 9_000 }, Step::Wait, Step::Close];
+    Round { seats, steps, faults: vec![], lost: vec![], rots: None }
+}
+
+pub fn setting(random: &mut Rng) -> Setting {
     let nodes = [1, 2, 2, 2, 2, 3, 4][random.usize(0..7)];
     let copies = |random: &mut Rng| [0, 0, 1, 2, 2][random.usize(0..5)];
     Setting {
         nodes,
         has_racks: nodes == 4,
+        objects: None,
         is_global: random.bool(),
         recovery: [Recovery::Off, Recovery::Off, Recovery::Replace, Recovery::Shrink][random.usize(0..4)],
         memory_copies: copies(random),
@@ -155,14 +167,14 @@ fn size(random: &mut Rng) -> usize {
 }
 
 /// The nodes of one to four ranks, in order. Each node has a rank: a node without one keeps its files to itself.
-fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
+pub fn seats(nodes: usize, random: &mut Rng) -> Vec<usize> {
     let more = random.usize(nodes..=nodes.max(4)) - nodes;
     let mut seats: Vec<usize> = (0..nodes).chain((0..more).map(|_| random.usize(0..nodes))).collect();
     seats.sort_unstable();
     seats
 }
 
-fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
+pub fn round(setting: &Setting, usual: &[usize], random: &mut Rng) -> Round {
     let seats = if setting.is_global && random.bool() { seats(setting.nodes, random) } else { usual.to_vec() };
     let mut steps = Vec::new();
     for _ in 0..random.usize(1..=7) {

@@ -1,5 +1,7 @@
-//! The program of a simulated rank. Its run and step are in its state, so that a mixture shows.
+//! The program of a simulated rank, as its job sees it; and one with regions of memory. Its run and step are in its state,
+//! so that a mixture shows.
 
+use crate::acts::Act;
 use mainstay_engine::{
     Error, ErrorKind, Region, Session,
     space::format::{ElementType, PlaceInWhole},
@@ -15,6 +17,33 @@ const SMALL_BYTES: usize = 1000;
 pub struct Mark {
     pub run: u64,
     pub step: u64,
+}
+
+/// The errors of a restore.
+#[derive(Debug)]
+pub enum Restoring {
+    Refused(Error),
+    Wrong(String),
+}
+
+/// The program of one rank.
+pub trait Workload {
+    fn protect(&mut self, session: &mut Session) -> Result<(), Error>;
+    /// The job goes on after a recovery, with so many ranks.
+    fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error>;
+    /// Fills the state with the values of `mark`, in about so many bytes.
+    fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error>;
+    fn checkpoint(&mut self, session: &mut Session) -> Result<u64, Error> {
+        session.checkpoint()
+    }
+    /// Restores the state, and checks that all of it belongs to one mark. `run` begins with it.
+    fn restore(&mut self, session: &mut Session, run: u64) -> Result<Option<Mark>, Restoring>;
+    /// The program ends without a close.
+    fn end(&mut self) {}
+    /// Lets the objects act, if it has any.
+    fn act(&mut self, _act: Act) -> Result<(), Restoring> {
+        Ok(())
+    }
 }
 
 /// Memory that lies in its page as the seed has it, as the engine treats whole pages in another way.
@@ -106,7 +135,37 @@ impl Program {
         }
     }
 
-    pub fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
+    fn resize(&mut self, session: &mut Session, bytes: usize) -> Result<(), Error> {
+        NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
+        self.bytes = bytes;
+        self.make_bulk();
+        self.protect(session)
+    }
+
+    /// The values of `mark`. Every third block of the large region stays the same for some steps, or is zero, as in a
+    /// state that changes in part.
+    fn contents(&self, mark: Mark) -> (Vec<u8>, Vec<u8>) {
+        let of = match self.division {
+            Division::Own { rank } => rank as u64,
+            Division::Global { .. } => 99,
+        };
+        let share = self.share();
+        let mut random = fastrand::Rng::with_seed((mark.run << 40) ^ (mark.step << 8) ^ of);
+        let (mut small, mut all) = (vec![0; SMALL_BYTES], vec![0; self.bytes]);
+        random.fill(&mut small);
+        for (block, bytes) in all.chunks_mut(PAGE).enumerate() {
+            match block % 6 {
+                5 => bytes.fill(0),
+                2 => fastrand::Rng::with_seed(((mark.step / 3) << 24) ^ ((block as u64) << 8) ^ of).fill(bytes),
+                _ => random.fill(bytes),
+            }
+        }
+        (small, all[share].to_vec())
+    }
+}
+
+impl Workload for Program {
+    fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
         let share = self.share();
         // SAFETY: the memory stays until it is unprotected, or the session is gone.
         #[allow(unsafe_code)]
@@ -132,8 +191,7 @@ impl Program {
         }
     }
 
-    /// The job goes on, with so many ranks.
-    pub fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error> {
+    fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error> {
         if let Division::Global { .. } = self.division {
             NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
             self.division = Division::Global { rank, ranks };
@@ -143,15 +201,8 @@ impl Program {
         Ok(())
     }
 
-    fn resize(&mut self, session: &mut Session, bytes: usize) -> Result<(), Error> {
-        NAMES.into_iter().try_for_each(|name| session.unprotect(name))?;
-        self.bytes = bytes;
-        self.make_bulk();
-        self.protect(session)
-    }
-
-    /// Fills the state with the values of `mark`, with a large region of `bytes` if each rank has its own.
-    pub fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
+    /// With a large region of `bytes` if each rank has its own.
+    fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
         if bytes != self.bytes && matches!(self.division, Division::Own { .. }) {
             self.resize(session, bytes)?;
         }
@@ -163,8 +214,8 @@ impl Program {
         Ok(())
     }
 
-    /// Restores any size, and checks that all bytes belong to one mark.
-    pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
+    /// Restores any size.
+    fn restore(&mut self, session: &mut Session, _run: u64) -> Result<Option<Mark>, Restoring> {
         loop {
             match session.restore() {
                 Ok(None) => return Ok(None),
@@ -187,32 +238,4 @@ impl Program {
         }
         Ok(Some(mark))
     }
-
-    /// The values of `mark`. Every third block of the large region stays the same for some steps, or is zero, as in a
-    /// state that changes in part.
-    fn contents(&self, mark: Mark) -> (Vec<u8>, Vec<u8>) {
-        let of = match self.division {
-            Division::Own { rank } => rank as u64,
-            Division::Global { .. } => 99,
-        };
-        let share = self.share();
-        let mut random = fastrand::Rng::with_seed((mark.run << 40) ^ (mark.step << 8) ^ of);
-        let (mut small, mut all) = (vec![0; SMALL_BYTES], vec![0; self.bytes]);
-        random.fill(&mut small);
-        for (block, bytes) in all.chunks_mut(PAGE).enumerate() {
-            match block % 6 {
-                5 => bytes.fill(0),
-                2 => fastrand::Rng::with_seed(((mark.step / 3) << 24) ^ ((block as u64) << 8) ^ of).fill(bytes),
-                _ => random.fill(bytes),
-            }
-        }
-        (small, all[share].to_vec())
-    }
-}
-
-/// The errors of a restore.
-#[derive(Debug)]
-pub enum Restoring {
-    Refused(Error),
-    Wrong(String),
 }

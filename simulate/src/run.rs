@@ -4,6 +4,7 @@ use crate::{
     cluster::{Cluster, Fault, Limits, ProcessId},
     job::{Job, Rank, locked, sleep},
     judge::{Judge, Place},
+    objects::Models,
     plan::{Plan, PlannedFault},
 };
 use mainstay_engine::current_world;
@@ -31,14 +32,24 @@ pub struct Ran {
     pub restores: u64,
 }
 
-/// Runs `plan` in a folder in memory of its own.
+/// Runs `plan`.
 pub fn run(plan: &Plan, keeps_story: bool) -> Ran {
+    let plan = plan.clone();
+    in_cluster(plan.seed, keeps_story, move |cluster, judge| operate(cluster, &plan, judge))
+}
+
+/// Runs `operate` as the operator of a cluster in a folder in memory of its own.
+pub fn in_cluster(
+    seed: u64,
+    keeps_story: bool,
+    operate: impl FnOnce(&Arc<Cluster>, &Arc<Mutex<Judge>>) -> Result<(), Fault> + Send + 'static,
+) -> Ran {
     let folder = Folder::make();
     let _processor = OneProcessor::choose(folder.slot);
-    let cluster = Cluster::new(plan.seed, &folder.path, Limits::DEFAULT, keeps_story);
+    let cluster = Cluster::new(seed, &folder.path, Limits::DEFAULT, keeps_story);
     let judge: Arc<Mutex<Judge>> = Arc::default();
-    let (of_run, plan) = (judge.clone(), plan.clone());
-    let outcome = cluster.run(move |cluster| operate(cluster, &plan, &of_run));
+    let of_run = judge.clone();
+    let outcome = cluster.run(move |cluster| operate(cluster, &of_run));
     let judge = locked(&judge);
     Ran {
         outcome,
@@ -130,6 +141,7 @@ fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -> Re
         }
     }
     fs::create_dir_all(cluster.shared_folder()).map_err(|error| Fault(error.to_string()))?;
+    let models: Arc<Mutex<Models>> = Arc::default();
     for (index, round) in plan.rounds.iter().enumerate() {
         let job = Arc::new(Job {
             cluster: cluster.clone(),
@@ -137,6 +149,7 @@ fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -> Re
             round: round.clone(),
             number: index as u64 + 1,
             judge: judge.clone(),
+            models: models.clone(),
             ranks: Mutex::default(),
             closed: AtomicUsize::new(0),
         });
@@ -151,7 +164,9 @@ fn check_left(cluster: &Cluster, job: &Job) -> Result<(), Fault> {
     if let Some(left) = cluster.left_open() {
         return Err(Fault(left));
     }
-    if job.closed.load(Ordering::Relaxed) < job.round.seats.len() {
+    // An operation that failed may have been the removal of a file.
+    let may_fail = job.round.faults.iter().any(|fault| matches!(fault, PlannedFault::Fails { .. }));
+    if may_fail || job.closed.load(Ordering::Relaxed) < job.round.seats.len() {
         return Ok(());
     }
     let mut folders: Vec<PathBuf> =
