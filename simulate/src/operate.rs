@@ -4,7 +4,7 @@ use crate::{
     cluster::{Cluster, Fault, ProcessId},
     job::{Job, Rank},
     judge::Judge,
-    left::Left,
+    left,
     lock::{locked, sleep},
     plan::{Plan, PlannedFault, Round, Step, Tool},
     rot::rot,
@@ -29,9 +29,9 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
         Space { path: cluster.shared_folder(), judge: judge.clone(), openings: Arc::default(), models: Arc::default() };
     let copy =
         Space { path: cluster.copy_folder(), judge: Arc::default(), openings: Arc::default(), models: Arc::default() };
-    let (left, mut is_in_order) = (Left::new(cluster), false);
+    let mut is_in_order = false;
     for (index, round) in (1..).zip(&plan.rounds) {
-        is_in_order = operate_round(&left, plan, round, index, &space, &copy)?;
+        is_in_order = operate_round(cluster, plan, round, index, &space, &copy)?;
     }
     // A space that was copied is a space of its own.
     if is_in_order && copy.path.exists() {
@@ -39,21 +39,20 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
         let steps = vec![Step::Save { bytes: 5_000, ticks: 0 }, Step::Wait, Step::Close];
         let seats = plan.rounds.last().map(|round| round.seats.clone()).unwrap_or_default();
         locked(&copy.judge).released(None);
-        operate_round(&left, plan, &Round { seats, steps, ..Round::default() }, last, &copy, &space)?;
+        operate_round(cluster, plan, &Round { seats, steps, ..Round::default() }, last, &copy, &space)?;
     }
     Ok(())
 }
 
 /// One job on `space`, with its commands. Returns whether it has ended in order.
 fn operate_round(
-    left: &Left,
+    cluster: &Arc<Cluster>,
     plan: &Plan,
     round: &Round,
     number: u64,
     space: &Space,
     copy: &Space,
 ) -> Result<bool, Fault> {
-    let cluster = left.cluster();
     let make = |round: &Round, number| {
         Arc::new(Job {
             cluster: cluster.clone(),
@@ -74,9 +73,9 @@ fn operate_round(
         Work { cluster, setting, tool, space: space.clone(), copy: copy.clone() }.start()
     };
     operate_job(cluster, &job, &rival, &start);
-    left.check_after(&job, &rival)?;
+    left::check_after(&job, &rival)?;
     operate_after(cluster, &job, &start);
-    left.check()?;
+    left::check(cluster)?;
     Ok(job.has_closed())
 }
 
