@@ -37,27 +37,26 @@ def host():
 def build():
     machine = host()
     command = ["cargo", "build", "--release", "--locked", "--package=mainstay-fuzz", "--features=guided"]
-    command += ["--bins", f"--target={machine}", f"--target-dir={FOLDER}"]
+    command += ["--bin=mainstay-fuzz-guided", f"--target={machine}", f"--target-dir={FOLDER}"]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"RUSTFLAGS": " ".join(FLAGS)}, check=True)
-    return FOLDER / machine / "release"
+    return FOLDER / machine / "release" / "mainstay-fuzz-guided"
 
 
-def targets(programs):
-    listed = subprocess.run([programs / "mainstay-fuzz", "--list"], capture_output=True, text=True, check=True).stdout
-    return [line.split()[0] for line in listed.splitlines()]
+def targets():
+    """Each has a folder of kept inputs."""
+    return sorted(folder.name for folder in CORPORA.iterdir() if folder.is_dir())
 
 
-def run(programs, target, seconds):
+def run(program, target, seconds):
     """Whether all inputs were harmless. New inputs that reach more code stay for the next run."""
     grown, found = FOLDER / "grown" / target, FOLDER / "found"
     for folder in (grown, found):
         folder.mkdir(parents=True, exist_ok=True)
-    kept = [str(folder) for folder in [CORPORA / target] if folder.is_dir()]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         environment = os.environ | {"MAINSTAY_FUZZ_TARGET": target, "TMPDIR": scratch}
         options = [f"-max_total_time={seconds}", f"-max_len={INPUT_BYTES_MAX}", f"-artifact_prefix={found}/{target}-"]
         options += ["-timeout=60", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"]
-        command = [programs / "mainstay-fuzz-guided", *options, grown, *kept]
+        command = [program, *options, grown, CORPORA / target]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
     if ran.returncode != 0:
         print(f"{target}: {ran.stderr[-3000:]}", flush=True)
@@ -75,6 +74,6 @@ if __name__ == "__main__":
     if chosen.anew:
         shutil.rmtree(FOLDER / "grown", ignore_errors=True)
     built = build()
-    meant = chosen.targets or targets(built)
+    meant = chosen.targets or targets()
     harmless = [run(built, target, max(1, chosen.seconds // len(meant))) for target in meant]
     sys.exit(0 if all(harmless) else 1)

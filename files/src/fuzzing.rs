@@ -51,7 +51,7 @@ pub fn record(path: &Path, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let (stage, id) = (Stage::make(Some(path))?, Id::after(None, 1));
     let paths = RECORDS.map(|folder| path.join(folder).join(id.to_string()));
     let read = paths.iter().try_for_each(|path| fs::write(path, bytes)).and_then(|()| {
-        (stage.replaced(id), stage.noted_holders(id), stage.failure(id));
+        let _ = (stage.replaced(id), stage.noted_holders(id), stage.failure(id));
         let record = stage.read_record(id)?;
         stage.write_record(id, &record)?;
         fs::read(&paths[0])

@@ -295,7 +295,7 @@ fn of_files(keep: Keep) -> Done {
     for (name, request) in [
         ("write", format!("write\0{folder}tc\0keep=3\njob=a\nset={{}}.*\n\0")),
         ("rename", format!("rename\0{folder}{folder}1\0")),
-        ("closed", "closed\00000000000010001\x001\x000\0".to_owned()),
+        ("closed", "closed\x000000000000010001\x001\x000\0".to_owned()),
         ("answer", "ok\x001\0torn\0a remark\0".to_owned()),
     ] {
         keep("file-requests", name, request.as_bytes())?;

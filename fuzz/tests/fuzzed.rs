@@ -1,7 +1,7 @@
 //! Every reader of foreign bytes survives hostile bytes: it does not panic, and takes little memory and time. Readers that are
 //! wrong on purpose are found.
 
-use mainstay_fuzz::targets;
+use mainstay_fuzz::{kept, targets};
 use std::{
     env,
     process::{Command, Output},
@@ -62,6 +62,15 @@ fn a_fault_comes_back_from_its_seed() {
         let ran = fuzz(&[&["--target", "wrong-bound"], words].concat());
         assert!(!ran.status.success() && text(&ran).contains("out of range for slice"), "{}", text(&ran));
     }
+}
+
+/// `make fuzz` finds the targets by their folders.
+#[test]
+fn each_target_has_kept_inputs() {
+    let names = |targets: Vec<String>| targets.into_iter().collect::<std::collections::BTreeSet<_>>();
+    let folders = std::fs::read_dir(kept::folder()).unwrap().map(|entry| entry.unwrap());
+    let folders = folders.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    assert_eq!(names(folders.collect()), names(targets::all().map(|target| target.name.to_owned()).collect()));
 }
 
 #[test]

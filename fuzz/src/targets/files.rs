@@ -8,7 +8,7 @@ use std::fs::{self, File};
 pub(super) static TARGETS: [Target; 3] = [
     Target::new("file-requests", requests, 20_000),
     Target::new("file-records", records, 3_000),
-    Target::new("file-manifest", manifest, 10_000).repaired(repair_manifest),
+    Target::new("file-manifest", manifest, 10_000).repaired(|bytes| repair_manifest(bytes)),
 ];
 
 /// The length of the file of the manifests.
@@ -28,7 +28,7 @@ fn records(bytes: &[u8]) {
     }
 }
 
-fn repair_manifest(bytes: &mut Vec<u8>) {
+fn repair_manifest(bytes: &mut [u8]) {
     if let Some(end) = bytes.len().checked_sub(HASH_BYTES) {
         let sum = hash(&bytes[..end]);
         bytes[end..].copy_from_slice(&sum);
