@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Processor seconds for one input. Most take some microseconds.
-const SECONDS_MAX: i64 = 5;
+const SECONDS_MAX: i64 = 3;
 
 /// The fault of a target.
 pub type Verdict = Result<(), String>;
