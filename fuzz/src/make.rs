@@ -235,7 +235,8 @@ fn of_pool(folder: &Path, keep: Keep) -> Done {
     for number in 0..TRIES {
         let staged = disk.path().join(number.to_string());
         fs::create_dir_all(&staged)?;
-        Command::new(env::current_exe()?).arg("--stage").arg(&staged).status()?;
+        // The killed process leaves its folder behind.
+        Command::new(env::current_exe()?).arg("--stage").arg(&staged).env("TMPDIR", &staged).status()?;
         let files = pool::IMAGES.map(|name| fs::read(staged.join("kept").join(name)).unwrap_or_default());
         if pool::is_staged(&files) {
             for (name, file) in pool::IMAGES.into_iter().zip(&files) {
