@@ -26,7 +26,7 @@ RANKS = $(MAKE) -s --no-print-directory -f capi/ranks/Makefile OUT='$(BUILT)/ran
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check environments test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-parallel check-browser check-torch check-criu environment-peers peers stage wheel python
+.PHONY: help build demo test check environments fuzz test-cephfs bench reproduce guide install header api fmt lint campaign clean check-rust check-tests check-cephfs check-slurm check-parallel check-browser check-torch check-criu environment-peers peers stage wheel python
 
 help:
 	@echo "make build                    the libraries and the command, in $(BUILT)"
@@ -35,6 +35,7 @@ help:
 	@echo "make test NAME=holds::        the tests in Rust with that in their names"
 	@echo "make test NAME=tests/test_run.py::test_x     one test in Python, or one file of them"
 	@echo "make check                    format, lints, and unit tests of what changed since the last commit"
+	@echo "make fuzz                     hostile bytes for every reader, led by coverage; NAME=manifest: one target; SECONDS=1800"
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make reproduce                every table and figure of the five papers, on one page; PAPER=000, FIGURE='7(a)', QUICK=1, NPB=DIR"
@@ -132,6 +133,9 @@ demo: build python
 test check: export BUILD_PROFILE = dev
 test:
 	@$(PYTHON) tools/test.py $(if $(NAMED),--only '$(NAMED)')
+
+fuzz:
+	@$(PYTHON) tools/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(NAMED)
 
 check: check-rust .venv/ready
 	@$(PYTHON) tools/test.py --check

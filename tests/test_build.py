@@ -12,8 +12,9 @@ from mpi import ROOT
 
 ENGINE = ["-p", "mainstay-engine"]
 # `make build`, the tests, and each package alone, as maturin builds the Python package.
-# The simulation takes the engine with a feature of its own, and is compiled by itself.
-SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace", "--exclude", "mainstay-simulate"]]
+# The simulation and the fuzz targets take the engine with features of their own, and are compiled by themselves.
+APART = ["--exclude", "mainstay-simulate", "--exclude", "mainstay-fuzz"]
+SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace", *APART]]
 SELECTIONS += [["-p", f"mainstay-{name}"] for name in ("capi", "cli", "python")]
 
 

@@ -28,10 +28,10 @@ def cargo(command, *words):
 def compiled():
     """The programs of tests, each with its name and the folder of its package. Cargo prints its progress.
 
-    The simulation is compiled by itself, as it takes the engine with other features.
+    The simulation and the fuzz targets are compiled by themselves, as they take the engine with other features.
     """
     programs = []
-    for package in ([], ["--package", "mainstay-simulate"]):
+    for package in ([], ["--package", "mainstay-simulate", "--package", "mainstay-fuzz"]):
         made = compiled_of(package)
         if made is None:
             return None

@@ -5,6 +5,7 @@ run beside the tests with real jobs, which mostly wait. `make` lists the ways to
 """
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -71,6 +72,12 @@ def all_tests(campaign=False):
     return total
 
 
+def hostile_bytes():
+    """Inputs for the readers of foreign bytes, led by the code that they reach."""
+    seconds = os.environ.get("MAINSTAY_CAMPAIGN_SECONDS", "3600")
+    return check(sys.executable, "tools/fuzz.py", "--seconds", seconds)
+
+
 def only(name):
     """The tests of one name: a file of tests in Python, a test in it, or a part of the names of tests in Rust."""
     if name.startswith("tests/"):
@@ -118,6 +125,8 @@ def main():
         set_up()
         total = lints()
         total.add(timed("tests", all_tests, options.campaign))
+        if options.campaign:
+            total.add(timed("hostile bytes", hostile_bytes))
     if options.budgets:
         write_budgets(total.spent)
     if not options.campaign:

@@ -21,6 +21,8 @@ mod config;
 pub mod device;
 mod error;
 mod feed;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod ground;
 pub mod group;
 pub mod model;

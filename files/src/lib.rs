@@ -27,6 +27,8 @@ mod catch;
 mod claims;
 mod copy;
 mod file;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod helper;
 mod kept;
 mod lease;

@@ -135,7 +135,7 @@ impl Member {
 }
 
 /// The lines in an answer of the helper.
-fn finished(answer: &[u8]) -> Finished {
+pub(crate) fn finished(answer: &[u8]) -> Finished {
     let mut fields = fields(answer).unwrap_or_default().into_iter().map(|line| String::from_utf8_lossy(line));
     let count = fields.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
     let mut failures: Vec<String> = fields.map(|line| line.into_owned()).collect();

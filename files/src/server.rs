@@ -29,6 +29,8 @@ use std::{
 
 #[cfg(test)]
 pub use message::encode as encode_answer;
+#[cfg(feature = "fuzzing")]
+pub use message::parse as read_request;
 pub use message::{MESSAGE_MAX, fields};
 
 /// Time without work after which a helper ends.

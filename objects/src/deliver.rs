@@ -153,7 +153,7 @@ impl Objects {
     }
 
     /// Delivers the messages from a rank.
-    fn take_in(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn take_in(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
         let Some((epoch, mut rest)) = bytes.split_first_chunk() else { return Err(garbled()) };
         if u64::from_le_bytes(*epoch) != self.epoch && !mutant::is("OlderEpochTaken") {
             // From before a failure: the receivers have gone back since.
@@ -290,7 +290,7 @@ pub(crate) fn same_kinds(told: &[&Vec<String>]) -> Result<()> {
 }
 
 /// Merges both; fails with the number of a result that has mismatched parts.
-fn unite(mut all: Parts, more: Parts) -> std::result::Result<Parts, u32> {
+pub(crate) fn unite(mut all: Parts, more: Parts) -> std::result::Result<Parts, u32> {
     for (number, part) in more {
         let is_one = match all.get_mut(&number) {
             Some(mine) => mine.add_all(&part),
@@ -350,7 +350,7 @@ fn emptied(bytes: &mut Vec<u8>) {
     bytes.shrink_to(KEPT_BYTES_MAX);
 }
 
-fn write(message: Carried<'_>, into: &mut Vec<u8>) {
+pub(crate) fn write(message: Carried<'_>, into: &mut Vec<u8>) {
     let (kind, id, root) = match message.to {
         To::One(Key { kind, id }) => (kind, id, ONE),
         To::All { kind, root } => (kind, 0, root),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no digit of a sum is lost before it is rounded, once, at its end.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 /// The lowest bit of the smallest number is this far below one.
 const LOWEST: i64 = 1074;
@@ -17,10 +17,19 @@ const _: () = assert!((ADDED_MAX as u64 + 1) << DIGIT_BITS <= i64::MAX as u64, "
 /// A sum of doubles, as one long number with digits of 32 bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exact {
+    #[serde(deserialize_with = "digits")]
     digits: Vec<i64>,
     added: u32,
     /// The sum of the values that are not finite, if any: infinities, and NaN.
     other: Option<f64>,
+}
+
+/// The digits of a sum from another rank. As many as there are, and so small that adding two sums overflows none.
+fn digits<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
+    let digits = Vec::deserialize(deserializer)?;
+    let are_small = digits.iter().all(|digit: &i64| digit.unsigned_abs() <= 1 << 62)
+        && digits.last().is_some_and(|last| last.unsigned_abs() <= 1 << 60);
+    if digits.len() == DIGITS && are_small { Ok(digits) } else { Err(D::Error::custom("the digits of a sum are none")) }
 }
 
 impl Default for Exact {

@@ -13,6 +13,8 @@ pub mod balance;
 mod checkpoint;
 mod deliver;
 mod exact;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod graph;
 pub mod holders;
 mod index;

@@ -218,7 +218,7 @@ impl Objects {
         Ok(())
     }
 
-    fn pack_into(&self, key: Key, into: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn pack_into(&self, key: Key, into: &mut Vec<u8>) -> Result<()> {
         let gone = || Error::Internal { what: format!("{} is not where it was", self.name(key)) };
         let held = self.here.get(&key).ok_or_else(gone)?;
         let mut packed = Vec::new();
@@ -231,7 +231,7 @@ impl Objects {
         Ok(())
     }
 
-    fn unpack_all(&self, from: usize, mut bytes: &[u8], came: &mut BTreeMap<Key, Held>) -> Result<()> {
+    pub(crate) fn unpack_all(&self, from: usize, mut bytes: &[u8], came: &mut BTreeMap<Key, Held>) -> Result<()> {
         while !bytes.is_empty() {
             let (length, rest) = bytes.split_first_chunk().ok_or_else(garbled)?;
             let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| garbled())?;

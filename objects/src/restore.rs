@@ -171,8 +171,8 @@ impl Objects {
             for (reader, told) in told.into_iter().enumerate() {
                 for (shard, index) in told {
                     match index {
-                        Ok(index) => indexes[shard] = Some(index),
-                        Err(why) => lost.extend(count_out(holders, shard, reader, &why)),
+                        Ok(index) => *indexes.get_mut(shard).ok_or_else(garbled)? = Some(index),
+                        Err(why) => lost.extend(count_out(holders, shard, reader, &why)?),
                     }
                 }
             }
@@ -237,7 +237,9 @@ impl Objects {
             }
             let mut lost = Vec::new();
             for (reader, told) in told.into_iter().enumerate() {
-                lost.extend(told.iter().filter_map(|(shard, why)| count_out(holders, *shard, reader, why)));
+                for (shard, why) in &told {
+                    lost.extend(count_out(holders, *shard, reader, why)?);
+                }
             }
             if !lost.is_empty() {
                 self.here.clear();
@@ -339,7 +341,8 @@ fn is_of_caller(error: &Error) -> bool {
 
 /// Removes `reader` from the holders of the shard, because it could not read a part. Returns the loss, if it was the
 /// last holder.
-fn count_out(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Option<String> {
-    holders[shard].retain(|holder| *holder != reader);
-    holders[shard].is_empty().then(|| format!("objects of shard {shard}, in all copies: {why}"))
+fn count_out(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Result<Option<String>> {
+    let holders = holders.get_mut(shard).ok_or_else(garbled)?;
+    holders.retain(|holder| *holder != reader);
+    Ok(holders.is_empty().then(|| format!("objects of shard {shard}, in all copies: {why}")))
 }

@@ -1,6 +1,6 @@
 //! Executables and their loaders, as ELF files: their segments, and whether they can run in a slot.
 
-use crate::{Error, Result};
+use crate::{Error, Result, address::PAGE};
 use object::{
     Endianness, Object, ObjectSymbol,
     elf::{self, FileHeader64},
@@ -83,7 +83,26 @@ fn dynamic_symbols(file: &File, are_undefined: bool) -> Vec<String> {
     let cache = ReadCache::new(file);
     let Ok(parsed) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
     let symbols = parsed.dynamic_symbols().filter(|symbol| symbol.is_undefined() == are_undefined);
-    symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
+    let mut room = Room::of(file.metadata().map_or(0, |found| found.len()));
+    let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+    names.take_while(|name| room.takes(name.len())).collect()
+}
+
+/// Room for the names in a file. Names may share bytes, so few bytes could be endlessly many names.
+struct Room(u64);
+
+impl Room {
+    /// More than the names of any real file of so many bytes take.
+    fn of(file_bytes: u64) -> Room {
+        const TIMES: u64 = 4;
+        Room(file_bytes.saturating_mul(TIMES))
+    }
+
+    /// Whether one more name of so many bytes fits.
+    fn takes(&mut self, bytes: usize) -> bool {
+        self.0 = self.0.saturating_sub(bytes as u64 + 1);
+        self.0 > 0
+    }
 }
 
 impl Executable {
@@ -115,6 +134,7 @@ impl Executable {
             libraries: Vec::new(),
             has_rpath: false,
         };
+        let mut has_list = false;
         for program in programs {
             match program.p_type(endian) {
                 elf::PT_LOAD => {
@@ -125,7 +145,8 @@ impl Executable {
                         program.data(endian, &*head).map_err(|()| refuse("the name of its loader is damaged"))?;
                     found.interpreter = Some(name.strip_suffix(b"\0").unwrap_or(name).to_vec());
                 }
-                elf::PT_DYNAMIC => {
+                // A file has one list for its loader.
+                elf::PT_DYNAMIC if !std::mem::replace(&mut has_list, true) => {
                     let bytes = read_part(file, program.p_offset(endian), program.p_filesz(endian), length);
                     found.look_at_dynamic(file, length, endian, &bytes.ok_or_else(|| refuse("it is cut off"))?);
                 }
@@ -152,9 +173,13 @@ impl Executable {
         let Some(strings) = self.file_offset(strings as usize).and_then(|at| read_part(file, at, size, length)) else {
             return;
         };
+        let mut room = Room::of(strings.len() as u64);
         for needed in entries.iter().filter(|one| one.d_tag(endian) == elf::DT_NEEDED) {
             let at = strings.get(needed.d_val(endian) as usize..).unwrap_or_default();
             let name = at.split(|byte| *byte == 0).next().unwrap_or_default();
+            if !room.takes(name.len()) {
+                return;
+            }
             match name {
                 b"libmpi.so.12" | b"libmpifort.so.12" | b"libmpicxx.so.12" => self.needs = Needs::Mpich,
                 name if name.starts_with(b"libmpi_abi.so") => self.needs = Needs::Standard,
@@ -167,7 +192,7 @@ impl Executable {
 
     fn file_offset(&self, address: usize) -> Option<u64> {
         let has = |one: &&Segment| address >= one.address && address - one.address < one.file_bytes;
-        self.segments.iter().find(has).map(|one| one.file_offset + (address - one.address) as u64)
+        self.segments.iter().find(has).and_then(|one| one.file_offset.checked_add((address - one.address) as u64))
     }
 
     /// The number of addresses from the first segment to the end of the last.
@@ -186,8 +211,9 @@ fn segment(program: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> Op
         memory_bytes: program.p_memsz(endian).try_into().ok()?,
         protection: protection.iter().filter(|(flag, _)| (flags & *flag).0 != 0).map(|(_, bit)| bit).sum(),
     };
-    let is_sane =
-        segment.file_bytes <= segment.memory_bytes && segment.address.checked_add(segment.memory_bytes).is_some();
+    let is_sane = segment.file_bytes <= segment.memory_bytes
+        && segment.address.checked_add(segment.memory_bytes).is_some()
+        && segment.file_offset >= (segment.address % PAGE) as u64;
     is_sane.then_some(segment)
 }
 

@@ -13,6 +13,8 @@ mod address;
 mod elf;
 mod error;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gate;
 mod host;
 mod inspect;

@@ -45,6 +45,8 @@ pub(crate) use copy::copy;
 pub(crate) use follow::Look;
 pub(crate) use globals::Globals;
 pub use globals::Landmarks;
+#[cfg(feature = "fuzzing")]
+pub(crate) use globals::read_any;
 pub(crate) use heap::{SavedHeap, is_of_heap};
 pub(crate) use log::{InputPiece, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};

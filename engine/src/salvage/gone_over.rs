@@ -31,7 +31,7 @@ impl GoneOver {
     }
 
     fn add_range(&mut self, lineage: Lineage, ranks: RangeInclusive<u32>) {
-        if ranks.clone().all(|rank| self.has(lineage, rank)) {
+        if self.has_all(lineage, &ranks) {
             return;
         }
         let neighbour = self
@@ -52,6 +52,17 @@ impl GoneOver {
 
     pub(crate) fn has(&self, lineage: Lineage, rank: u32) -> bool {
         self.0.iter().any(|(other, ranks)| *other == lineage && ranks.contains(&rank))
+    }
+
+    /// The same for all of these. A range in a file may have any length, so this goes from range to range.
+    fn has_all(&self, lineage: Lineage, ranks: &RangeInclusive<u32>) -> bool {
+        let mut next = Some(*ranks.start());
+        while let Some(rank) = next.filter(|rank| ranks.contains(rank)) {
+            let its = self.0.iter().filter(|(other, there)| *other == lineage && there.contains(&rank));
+            let Some(end) = its.map(|(_, there)| *there.end()).max() else { return false };
+            next = end.checked_add(1);
+        }
+        true
     }
 
     /// Reads the note of the space in `directory`. A file with other contents counts as empty.

@@ -80,6 +80,8 @@ mod tracing;
 mod unreachable_disks;
 
 pub use buffer::Got;
+#[cfg(feature = "fuzzing")]
+pub(crate) use copies::{read_word, words_of};
 pub use holders::HandoverCounts;
 pub use level::LevelKind;
 pub use level_plan::LevelPlan;

@@ -52,4 +52,6 @@ pub use opener::tell_times;
 pub(crate) use opener::{note_opener, with_opener};
 pub(crate) use packed::{Packer, head_of, unpack};
 pub(crate) use packed_manifest::pack_manifest;
+#[cfg(feature = "fuzzing")]
+pub(crate) use packed_manifest::unpack_manifest;
 pub(crate) use portion::{Checked, Portion, PortionShape, SLOT_STRIDE, data_from};

@@ -1,15 +1,16 @@
 //! A long manifest, compressed. Otherwise the list of a shard that changes a little at each checkpoint would take more
 //! room than its data.
 //!
-//! Invariant: unpacking takes no more memory than the stored length, which is bounded, for any stored bytes.
+//! Invariant: unpacking takes no more memory than the bytes that really come out, which are bounded. A length that is only
+//! claimed takes none.
 
 use super::format::{MANIFEST_BYTES_MAX, Refusal};
-use std::borrow::Cow;
+use std::{borrow::Cow, io::Read};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U32, U64},
 };
-use zstd::bulk;
+use zstd::{bulk, stream::read::Decoder};
 
 const MAGIC: [u8; 8] = *b"MSTYMNFZ";
 const VERSION: u32 = 1;
@@ -17,6 +18,10 @@ const VERSION: u32 = 1;
 const LONG_BYTES: usize = 32 << 10;
 /// The level for Zstandard: higher levels take much longer, and hashes do not shrink.
 const LEVEL: i32 = 1;
+/// Logarithm of the longest window of that level. A longer one is damage.
+const WINDOW_LOG_MAX: u32 = 20;
+/// Memory for so many times the stored bytes is set aside at once.
+const TIMES_AT_ONCE: usize = 4;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -55,8 +60,16 @@ pub(crate) fn unpack_manifest(stored: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
     if bytes > MANIFEST_BYTES_MAX {
         return damaged(format!("claims to have {bytes} bytes, more than any has"));
     }
-    match bulk::decompress(packed, bytes as usize) {
+    let unpacked = || {
+        let mut manifest = Vec::with_capacity(packed.len().saturating_mul(TIMES_AT_ONCE).min(bytes as usize));
+        let mut decoder = Decoder::with_buffer(packed)?.single_frame();
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        decoder.take(bytes + 1).read_to_end(&mut manifest)?;
+        std::io::Result::Ok(manifest)
+    };
+    match unpacked() {
         Ok(manifest) if manifest.len() as u64 == bytes => Ok(Cow::Owned(manifest)),
+        Ok(manifest) if manifest.len() as u64 > bytes => damaged(format!("does not unpack to its {bytes} bytes")),
         Ok(manifest) => damaged(format!("unpacks to {} bytes instead of {bytes}", manifest.len())),
         Err(why) => damaged(format!("does not unpack to its {bytes} bytes ({why})")),
     }

@@ -17,7 +17,7 @@ const SMALL: usize = 12;
 fn no_file_or_folder_imports_what_imports_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut seen, mut circles) = (0, BTreeMap::new());
-    for crate_root in ["format", "engine", "objects", "ranks", "files", "capi", "cli", "python", "simulate"]
+    for crate_root in ["format", "engine", "objects", "ranks", "files", "capi", "cli", "python", "simulate", "fuzz"]
         .map(|name| root.join(name).join("src"))
     {
         for folder in folders(&crate_root) {

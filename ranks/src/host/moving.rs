@@ -10,7 +10,7 @@ use crate::{
     memory,
     message::{Mailbox, Post},
     rank::{Rank, SavedPair, saved_pair},
-    save::{map_areas, pair_from_bytes, pair_to_bytes, protect_areas, saved_parts},
+    save::{check_fits, map_areas, pair_from_bytes, pair_to_bytes, protect_areas, saved_parts},
 };
 use mainstay_engine::HandoverCounts;
 use mainstay_objects::{
@@ -197,6 +197,7 @@ impl Job<'_> {
         match postcard::from_bytes::<Part>(bytes).map_err(garbled)? {
             Part::Record(record) => {
                 let pair = pair_from_bytes(record)?;
+                check_fits(&pair, pair.rank.number, self.post.slots())?;
                 let slot = self.post.slots().slot(pair.rank.number as usize);
                 map_areas(slot, &pair.rank)?;
                 self.arriving.insert(pair.rank.number, pair);

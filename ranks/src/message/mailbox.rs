@@ -84,6 +84,13 @@ pub(crate) struct SavedMailbox {
     has_news: bool,
 }
 
+impl SavedMailbox {
+    /// Whether its messages come from ranks of a job with so many.
+    pub fn is_of(&self, ranks: usize) -> bool {
+        self.arrived.iter().chain(self.taken.values()).all(|arrived| (arrived.label.source as usize) < ranks)
+    }
+}
+
 impl Mailbox {
     /// The first message that arrived and fits.
     pub(super) fn find(&self, receive: &Posted) -> Option<usize> {

@@ -14,4 +14,6 @@ mod wire;
 
 pub(crate) use mailbox::{Mailbox, SavedMailbox};
 pub(crate) use post::Post;
+#[cfg(feature = "fuzzing")]
+pub(crate) use post::each_kind;
 pub use wire::{Alone, Wire};

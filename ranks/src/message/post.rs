@@ -42,6 +42,23 @@ pub(super) mod kind {
     pub const PART: u32 = 7;
 }
 
+/// A message of each kind from rank 1 to rank 0, with this body.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn each_kind(body: &[u8]) -> Vec<Vec<u8>> {
+    let head = |kind| Head {
+        kind,
+        reserved: 0,
+        source: 1,
+        destination: 0,
+        context: 2,
+        tag: 3,
+        bytes: body.len() as u64,
+        number: 4,
+        offset: 0,
+    };
+    (kind::SHORT..=kind::PART).map(|kind| [head(kind).as_bytes(), body].concat()).collect()
+}
+
 #[repr(C)]
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub(super) struct Head {
@@ -251,6 +268,13 @@ impl Post {
 
     fn take(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
         let Ok((head, body)) = Head::read_from_prefix(bytes) else { return Ok(()) };
+        let is_of_ranks = [kind::SHORT, kind::LONG, kind::READY, kind::PIECE].contains(&head.kind);
+        if is_of_ranks && !(self.boxes.contains_key(&head.destination) && (head.source as usize) < self.places.len()) {
+            let Head { source, destination, .. } = head;
+            return Err(Error::Refused(format!(
+                "a message of rank {source} has come to rank {destination}, which is not here"
+            )));
+        }
         match head.kind {
             kind::SHORT => self.take_short(&head, body),
             kind::LONG => self.take_long(&head),

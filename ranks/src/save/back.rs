@@ -9,7 +9,7 @@ use crate::{
     address::{Slot, Slots},
     memory,
     message::Mailbox,
-    rank::{Rank, SavedRank, State},
+    rank::{Rank, SavedPair, SavedRank, State},
     slot::{Program, Source},
     system::remove_second,
 };
@@ -132,11 +132,7 @@ fn of_shard(
     for rank in ranks {
         let pair = pair_from_bytes(&read_record(session, shard, &record_name(*rank))?)?;
         let slot = slots.slot(*rank as usize);
-        let is_sane =
-            pair.rank.number == *rank && pair.rank.system.areas.iter().all(|(start, area)| slot.has(start, area.bytes));
-        if !is_sane {
-            return Err(Error::Refused(format!("the record of rank {rank} does not fit its slot")));
-        }
+        check_fits(&pair, *rank, slots)?;
         if !matches!(pair.rank.state, State::Ended(_)) {
             pair.rank.system.mapped.must_begin_with(&program.path, &program.file)?;
             map_areas(slot, &pair.rank)?;
@@ -158,6 +154,17 @@ fn of_shard(
             Ok((Rank::bring_back(slot, pair.rank)?, Mailbox::bring_back(pair.mailbox)))
         })
         .collect()
+}
+
+/// Refuses the record of another rank, and one with memory outside the slot or messages of ranks that do not exist.
+pub(crate) fn check_fits(pair: &SavedPair, rank: u32, slots: Slots) -> Result<()> {
+    let SavedPair { rank: saved, mailbox } = pair;
+    let is_its = saved.number == rank && (rank as usize) < slots.ranks && mailbox.is_of(slots.ranks);
+    let has = |slot: Slot| saved.system.areas.iter().all(|(start, area)| slot.has(start, area.bytes));
+    match is_its && has(slots.slot(rank as usize)) {
+        true => Ok(()),
+        false => Err(Error::Refused(format!("the record of rank {rank} does not fit its slot"))),
+    }
 }
 
 /// Maps the areas of a rank, writable.

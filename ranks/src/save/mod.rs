@@ -8,7 +8,9 @@ mod back;
 mod record;
 mod regions;
 
-pub(crate) use back::{Back, bring_back, map_areas, protect_areas};
+pub(crate) use back::{Back, bring_back, check_fits, map_areas, protect_areas};
+#[cfg(feature = "fuzzing")]
+pub(crate) use record::JobRecord as SavedJob;
 pub(crate) use record::{pair_from_bytes, pair_to_bytes};
 pub(crate) use regions::saved_parts;
 

@@ -24,7 +24,7 @@ pub(super) fn rank_of(name: &str) -> Option<u32> {
 
 /// The facts about the job that all processes share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct JobRecord {
+pub(crate) struct JobRecord {
     /// The number of ranks; 0: the job has ended.
     pub ranks: u64,
     /// The program and its arguments, each ended by NUL.

@@ -34,11 +34,12 @@ pub(super) fn name(rank: u32, base: usize, start: usize) -> String {
 /// The parts of a rank's memory that are saved, with the places where their areas begin. Of the stack, it is the part in
 /// use.
 fn saved<'a>(slot: Slot, stack: u64, areas: &'a Areas) -> impl Iterator<Item = (usize, u64, Range<usize>)> + 'a {
-    let used = page_down(stack as usize - RED_ZONE);
+    let used = page_down((stack as usize).saturating_sub(RED_ZONE));
     let is_saved = |area: &Area| area.source == Source::Memory && area.protection & libc::PROT_READ != 0;
     areas.iter().filter(move |(_, area)| is_saved(area)).map(move |(start, area)| {
-        let begin = if slot.stack().contains(&start) { used.max(start) } else { start };
-        (start, area.id, begin..start + area.bytes)
+        let end = start + area.bytes;
+        let begin = if slot.stack().contains(&start) { used.clamp(start, end) } else { start };
+        (start, area.id, begin..end)
     })
 }
 

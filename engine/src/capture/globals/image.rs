@@ -150,6 +150,10 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
                     dynamically, or protect its variables one by one"
             .to_owned());
     }
+    for segment in segments {
+        let bytes = segment.p_memsz(ENDIAN).max(segment.p_filesz(ENDIAN));
+        stretch(segment.p_vaddr(ENDIAN), bytes)?;
+    }
     let loads = || segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
     let loaded = loads().map(|load| load.p_vaddr(ENDIAN)).min().unwrap_or(0)
         ..loads().map(|load| load.p_vaddr(ENDIAN) + load.p_memsz(ENDIAN)).max().unwrap_or(0);
@@ -163,17 +167,17 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
         .chain(of(elf::PT_TLS).map(|tls| tls.p_vaddr(ENDIAN)..tls.p_vaddr(ENDIAN) + tls.p_filesz(ENDIAN)))
         .collect();
     if let Some(table) = dynamic.value(elf::DT_PLTGOT) {
-        others.push(table..table + LOADER_WORDS * WORD);
+        others.push(stretch(table, LOADER_WORDS * WORD)?);
     }
     let (mut inner, mut outer) = (dynamic.packed()?, Vec::new());
     for entry in dynamic.relocations()? {
         let at = entry.r_offset.get(ENDIAN);
         match entry.r_type(ENDIAN, false) {
-            kind if kind == copy => others.push(at..at + dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?),
+            kind if kind == copy => others.push(stretch(at, dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?)?),
             kind if kind == relative => inner.push(at),
             kind if kind == absolute => outer.push(at),
             // Any other relocation fills an entry of the loader's tables, for a symbol in a library.
-            _ => others.push(at..at + WORD),
+            _ => others.push(stretch(at, WORD)?),
         }
     }
     let mut symbols = symbols(file)?;
@@ -189,7 +193,10 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
             variables.extend(without(range, &others).into_iter().map(|range| (name, range)));
         }
     }
-    let is_variable = |word: &u64| variables.iter().any(|(_, range)| range.start <= *word && *word + WORD <= range.end);
+    let is_variable = |word: &u64| {
+        let lies_in = |range: &Range| range.start <= *word && *word < range.end && range.end - *word >= WORD;
+        variables.iter().any(|(_, range)| lies_in(range))
+    };
     for words in [&mut inner, &mut outer] {
         words.retain(is_variable);
         words.sort_unstable();
@@ -201,9 +208,21 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
     Ok(Image { identity, base: 0, loaded, variables, symbols, inner, outer })
 }
 
+/// So many bytes from `at` on.
+fn stretch(at: u64, bytes: u64) -> std::result::Result<Range, String> {
+    at.checked_add(bytes).map(|end| at..end).ok_or_else(|| odd("it has addresses beyond all memory"))
+}
+
 fn segments(file: &[u8]) -> std::result::Result<&[Segment], String> {
     let header = Header::parse(file).map_err(|_| "it is not a 64-bit ELF file".to_owned())?;
     header.program_headers(ENDIAN, file).map_err(odd)
+}
+
+/// Reads any file as if it were the running program.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_any(file: &[u8]) -> std::result::Result<usize, String> {
+    let headers = as_bytes(segments(file)?);
+    read(file, headers, 0).map(|image| image.variables.len() + image.symbols.len())
 }
 
 fn as_bytes(segments: &[Segment]) -> &[u8] {
@@ -261,7 +280,8 @@ impl<'a> Dynamic<'a> {
 
     fn symbol_bytes(&self, index: u32) -> std::result::Result<u64, String> {
         let size = size_of::<Sym64<NativeEndian>>() as u64;
-        let at = self.value(elf::DT_SYMTAB).ok_or_else(|| odd("no symbols"))? + u64::from(index) * size;
+        let table = self.value(elf::DT_SYMTAB).ok_or_else(|| odd("no symbols"))?;
+        let at = stretch(table, u64::from(index) * size)?.end;
         let symbol: &[Sym64<NativeEndian>] =
             slice_from_all_bytes(self.bytes(at, size)?).map_err(|()| odd("symbols"))?;
         Ok(symbol[0].st_size(ENDIAN))

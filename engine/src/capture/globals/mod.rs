@@ -21,6 +21,8 @@ use crate::{
 };
 use addresses::Addresses;
 use image::Image;
+#[cfg(feature = "fuzzing")]
+pub(crate) use image::read_any;
 pub use landmarks::Landmarks;
 use pieces::{Piece, pieces};
 use std::{collections::HashMap, ops};

@@ -9,6 +9,10 @@ use object::{
 
 const ENDIAN: NativeEndian = NativeEndian;
 
+/// Names may share bytes, so few bytes could be endlessly many names. The names of a real file take less than its bytes, times
+/// this.
+const NAMES_TIMES: usize = 4;
+
 /// A variable of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Symbol {
@@ -25,9 +29,11 @@ pub(super) fn symbols(file: &[u8]) -> Result<Vec<Symbol>, String> {
     let odd = |error| format!("it cannot be read: {error}");
     let sections = FileHeader64::<NativeEndian>::parse(file).and_then(|header| header.sections(ENDIAN, file));
     let table = sections.and_then(|sections| sections.symbols(ENDIAN, file, elf::SHT_SYMTAB)).map_err(odd)?;
-    let (mut all, mut source) = (Vec::new(), None);
+    let (mut all, mut source, mut room) = (Vec::new(), None, file.len().saturating_mul(NAMES_TIMES));
     for symbol in table.iter() {
-        let name = String::from_utf8_lossy(table.symbol_name(ENDIAN, symbol).map_err(odd)?).into_owned();
+        let name = table.symbol_name(ENDIAN, symbol).map_err(odd)?;
+        room = room.checked_sub(name.len()).ok_or("it cannot be read: its names are longer than the file")?;
+        let name = String::from_utf8_lossy(name).into_owned();
         // The symbols of a source file follow its name; global symbols come last.
         if symbol.st_type() == elf::STT_FILE {
             source = name.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned);

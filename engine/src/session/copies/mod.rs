@@ -21,6 +21,8 @@ mod words;
 pub(super) use lane::{CopyLane, announce};
 pub(super) use parts::{PartsToCome, announce_parts};
 pub(super) use post::{Letter, Post, room_for, word};
+#[cfg(feature = "fuzzing")]
+pub(crate) use post::{read_word, words_of};
 pub(super) use replica::ArrivingReplica;
 pub(super) use roles::{can_exchange, holders};
 pub(super) use words::CopyWord;

@@ -7,7 +7,7 @@ use crate::{
     feed::Landing,
     ground::{Instant, pause},
     group::{Group, Message, Outgoing, Tested, decode, encode},
-    space::Aligned,
+    space::{Aligned, format::MANIFEST_BYTES_MAX},
 };
 use std::{
     any::Any,
@@ -15,6 +15,8 @@ use std::{
     time::Duration,
 };
 
+/// No word is longer: it has a manifest, and a list of pieces.
+const WORD_BYTES_MAX: u64 = 2 * MANIFEST_BYTES_MAX;
 /// Time for a failed group to end its messages. Afterwards their memory stays lent.
 const END_MAX: Duration = Duration::from_millis(200);
 
@@ -171,10 +173,12 @@ impl Inbox {
 
 /// Memory for a word of the received length.
 pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
-    let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
-    let refused = |_| Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
-    bytes.try_reserve_exact(length).map_err(refused)?;
-    bytes.resize(length, 0);
+    let (length, mut bytes) = (u64::from_le_bytes(length), Vec::new());
+    let refused = || Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
+    if length > WORD_BYTES_MAX || bytes.try_reserve_exact(length as usize).is_err() {
+        return Err(refused());
+    }
+    bytes.resize(length as usize, 0);
     Ok(Letter::Word(bytes))
 }
 
@@ -188,4 +192,33 @@ pub(super) fn room_for_piece(bytes: u64, from: usize) -> Result<Aligned> {
 
 pub(in crate::session) fn word(bytes: &[u8]) -> Result<CopyWord> {
     decode(bytes)
+}
+
+/// A word, written again.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_word(bytes: &[u8]) -> Result<Vec<u8>> {
+    encode(&word(bytes)?)
+}
+
+/// The words by which a shard with these contents goes to its holder, in whole and in parts.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn words_of(contents: &crate::capture::Contents, portion_bytes: u64) -> Result<Vec<Vec<u8>>> {
+    use crate::{capture::Size, commit::RevisionKey, space::format::PhaseRecord};
+    let failure = crate::error::Failure::from(&Error::Internal { what: "gone".to_owned() });
+    let shard = super::words::Announced {
+        level: 1,
+        key: RevisionKey::default(),
+        shards: 2,
+        contents: contents.encode(),
+        hash: [5; 16],
+        phases: PhaseRecord::default(),
+        carried: Some((RevisionKey::default(), vec![(0, 2), (4, 1)])),
+        pieces: vec![(0, portion_bytes), (portion_bytes, 4096)],
+    };
+    let words = [
+        CopyWord::Size(Box::new(Size::measured(contents.blocks))),
+        CopyWord::Shard(Box::new(shard)),
+        CopyWord::GivenUp(0, failure),
+    ];
+    words.iter().map(encode).collect()
 }

@@ -116,7 +116,7 @@ impl ArrivingReplica {
             let copy = Shard::new(intent, vec![site], None, phases)?;
             let delta = carried.map(|carried| delta_of(&copy, &contents, carried)).transpose()?;
             let (delta, older) = delta.unwrap_or_default();
-            let comes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+            let comes = pieces.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
             let own = delta.as_ref().map_or(contents.blocks, |delta| delta.contents.blocks);
             let expected = older.as_ref().map_or(own, |older| older.comes()) * BLOCK_BYTES;
             if comes == expected { Ok((copy, (contents, delta), older)) } else { Err(unasked()) }
