@@ -83,7 +83,7 @@ fn everywhere(
         if point > 0 {
             durable.apply(&log[point - 1]);
         }
-        if point < from || !(point - from).is_multiple_of(often(7, 1)) && point != log.len() {
+        if point < from || !(point - from).is_multiple_of(often(4, 1)) && point != log.len() {
             continue;
         }
         for loss in losses(&durable, point, often(1, 4)) {
@@ -336,7 +336,7 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
         let from = log.iter().position(answered).unwrap() + 2;
         let cases = everywhere(Durable::default(), &log, from, |medium, _| check(medium, &[held]));
         tell!("{ranks} ranks, revision {number}: {} operations, {cases} cases", log.len() - from);
-        assert!(cases > often(6, 50));
+        assert!(cases > often(12, 50));
     }
 }
 
@@ -414,7 +414,7 @@ fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
         check(medium, &[key(&device(medium), 3)])
     });
     tell!("{} operations, {cases} and {unused} cases", medium.operations());
-    assert!(cases > often(6, 50));
+    assert!(cases > often(12, 50));
 }
 
 /// The old revisions stay until the new layout has a revision of its own, and a job goes on from the newest.
