@@ -31,7 +31,7 @@ BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 help:
 	@echo "make build                    the libraries and the command, in $(BUILT)"
 	@echo "make demo                     a parallel job loses a node, and comes back from the memory of another"
-	@echo "make test                     the tests that decide whether a change lands, within 12 minutes on two cores"
+	@echo "make test                     the tests that decide whether a change lands, within 10 minutes on two cores"
 	@echo "make test NAME=holds::        the tests in Rust with that in their names"
 	@echo "make test NAME=tests/test_run.py::test_x     one test in Python, or one file of them"
 	@echo "make check                    format, lints, and unit tests of what changed since the last commit"

@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 from functools import cache
+from pathlib import Path
 
 from command import MAINSTAY
+from library import once
 from library import run as compiled
 from limits import LIMIT_S
 from mpi import OPENMPI
-from programs import BUILT, FORTRAN_SOURCES, ROOT
+from programs import FORTRAN_SOURCES, ROOT, place
 
 SOURCES = ROOT / "tests" / "stand_ins"
 NAMES = {"veloc": "veloc-client", "scr": "scr", "fti": "fti"}
@@ -17,34 +19,42 @@ NAMES = {"veloc": "veloc-client", "scr": "scr", "fti": "fti"}
 
 @cache
 def stand_in(library, mpi=OPENMPI):
-    """The folder of the library that stands in for another, for an MPI."""
-    folder = BUILT / mpi.name / f"stand-in-{library}"
-    words = [MAINSTAY, "stand-in", library, folder]
-    variables = {**os.environ, "MPICC": mpi.command("mpicc")}
-    done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    assert f"for the MPI of {mpi.command('mpicc')}\n" in done.stdout
-    return folder
+    """The folder of the library that stands in for another, for an MPI. It is compiled once for all tests."""
+    compiler, note = mpi.command("mpicc"), place(mpi, f"stand-in-{library}")
+    words = [MAINSTAY, "stand-in", library]
+
+    def make(made):
+        folder = made.with_suffix(".folder")
+        variables = {**os.environ, "MPICC": compiler}
+        done = subprocess.run([*words, folder], env=variables, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        assert f"for the MPI of {compiler}\n" in done.stdout
+        made.write_text(str(folder))
+
+    sources = [path for path in (ROOT / "capi" / "stand_ins").rglob("*") if path.is_file()]
+    once(note, [*words, compiler], sources, make)
+    return Path(note.read_text())
 
 
 def linked(name, library, folder, program, mpi=OPENMPI):
     """Links a program in C as users of the library link it. Returns its path."""
     links = [f"-L{folder}/lib", f"-l{NAMES[library]}", f"-Wl,-rpath,{folder}/lib"]
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{folder}/include"]
-    compiled([mpi.command("mpicc"), *flags, SOURCES / f"{name}.c", *links, "-o", program])
+    words, source = [mpi.command("mpicc"), *flags, SOURCES / f"{name}.c", *links], SOURCES / f"{name}.c"
+    once(program, words, [source], lambda made: compiled([*words, "-o", made]))
     return program
 
 
 @cache
 def build(name, library, mpi=OPENMPI):
     """The path of a program in C, linked to a stand-in."""
-    return linked(name, library, stand_in(library, mpi), BUILT / mpi.name / f"user-of-{name}", mpi)
+    return linked(name, library, stand_in(library, mpi), place(mpi, f"user-of-{name}"), mpi)
 
 
 def build_fortran(name, library):
     """The path of a program in Fortran, linked to the module of a stand-in."""
     folder = stand_in(name)
-    program = BUILT / OPENMPI.name / f"user-of-{name}-fortran"
+    program = place(OPENMPI, f"user-of-{name}-fortran")
     objects = program.with_name(f"user-of-{name}-objects")
     objects.mkdir(exist_ok=True)
     for source, made in (FORTRAN_SOURCES / "mpi.f90", "mpi.o"), (SOURCES / f"{name}.f90", "program.o"):

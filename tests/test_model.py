@@ -15,7 +15,7 @@ from model.hold_against import why_wrong
 from model.run import Campaign
 from ways import rarely
 
-SEED, COUNT = 1, 30
+SEED, COUNT = 1, 12
 ONCE = sorted((Path(__file__).parent / "model" / "once").glob("*.json"))
 
 

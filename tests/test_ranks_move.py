@@ -21,7 +21,7 @@ def result(done):
 
 @pytest.mark.parametrize("strategy", ["greedy", pytest.param("graph", marks=pytest.mark.campaign)])
 def test_ranks_move_for_an_even_load_and_compute_the_same(strategy, mpi, scratch):
-    command = [build("uneven.c"), 80]
+    command = [build("uneven.c"), 40]
     (scratch / "calm").mkdir()
     calm = result(in_slots(command, RANKS, scratch / "calm"))
     options = ("--every", "100ms", "--balance", f"{strategy}:50ms")
@@ -32,7 +32,7 @@ def test_ranks_move_for_an_even_load_and_compute_the_same(strategy, mpi, scratch
 
 def test_ranks_of_several_processes_move_to_one_at_the_same_time(mpi, scratch):
     """Parts of several ranks arrive alternately. A host took them for parts of one rank, and the job ended."""
-    ranks, command = 16, [build("uneven.c"), 40]
+    ranks, command = 16, [build("uneven.c"), 20]
     (scratch / "calm").mkdir()
     calm = result(in_slots(command, ranks, scratch / "calm"))
     moved = in_slots(command, ranks, scratch, mpi, 4, ("--balance", "greedy:50ms"))

@@ -9,7 +9,7 @@ import subprocess
 import library
 import pytest
 from command import MAINSTAY, mainstay
-from limits import LIMIT_S
+from limits import LIMIT_S, until
 from mpi import ROOT, SURVIVING
 from programs import CXX_SOURCES, FORTRAN_SOURCES, SOURCES, place
 from slots import build as build_in_slots
@@ -109,8 +109,8 @@ def test_a_job_is_started_again_and_saves_by_time(mpi, scratch):
     with Run("--virtual", RANKS, "--every", "50ms", "--space", space, "--", *words, cwd=scratch) as running:
         running.until("^hold$")
         first = newest(space)
-        while (now := newest(space)) <= first + 1:  # it saves while it holds
-            pass
+        until(lambda: newest(space) > first + 1)  # it saves while it holds
+        now = newest(space)
         os.kill(hosts(running.process.pid)[0], signal.SIGKILL)
         number = int(running.until(r"mainstay: going on from revision (\d+)")[1])
         go.touch()
@@ -149,9 +149,8 @@ WITH_A_LIBRARY = """
 double next(double);
 int main(int count, char **arguments) {
   double value = 0.5;
-  long steps = 0;
   puts("hold"), fflush(stdout);
-  while (access(arguments[count - 1], F_OK)) steps++;
+  while (access(arguments[count - 1], F_OK)) usleep(1000);
   for (int i = 0; i < 1000; i++) value = next(value);
   printf("sum %.17g of 1 ranks\\n", value);
 }

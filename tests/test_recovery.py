@@ -40,6 +40,7 @@ def test_a_rank_is_lost(recovering, how, loop):
     recovering.goes_on("kill:1@step,4", loop=loop, **how)
 
 
+@pytest.mark.campaign
 @ONE
 def test_a_layout_allocates_anew(recovering, how):
     """mainstay_alloc refused the name of its earlier memory, and the job ended at its first failure."""
@@ -71,6 +72,7 @@ def test_who_writes_to_one_that_has_failed_lives(recovering):
     assert "the job went on" not in said.output, said.output
 
 
+@pytest.mark.campaign
 def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recovering):
     said = recovering.run("kill:1@step,4", loop="mixed", **SHRINK)
     assert said.status == 1 and not said.result, said.output
@@ -113,6 +115,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.campaign
 @OTHER
 @pytest.mark.parametrize("number", [0, *rarely(1, 2, 3)])
 def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
@@ -127,16 +130,19 @@ def test_a_rank_is_lost_before_there_is_a_session(recovering, how, rank):
     recovering.goes_on(f"kill:{rank}@start", **how)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("moment", "how"), [("0@close#1", SPARE), *rarely(("1@close", SHRINK), ("2@close#2", SPARE))])
 def test_a_rank_is_lost_in_the_closing_when_all_is_in_the_space(recovering, how, moment):
     recovering.goes_on(f"kill:{moment}", MAINSTAY_MEMORY="off", MAINSTAY_PFS_EVERY=1, **how)
 
 
+@pytest.mark.campaign
 @ONE
 def test_a_rank_is_lost_in_the_closing_and_another_start_brings_to_the_space_what_lies_in_memory(recovering, how):
     recovering.goes_on("kill:0@close#1", starts=2, **how)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("moment", ["recovery#6", *rarely("recovery", "recovery+3000")])
 @pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
@@ -191,6 +197,7 @@ def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
     assert said == "" and waiting.returncode == 0, said
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("below", [0, *rarely(2)])
 @pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
@@ -198,6 +205,7 @@ def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
     recovering.goes_on("kill:1@step,5", "kill:2@step,5", anew=below == 0, ranks=3, MAINSTAY_PFS_EVERY=below, **how)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("moment", ["checkpoint#4,3", *rarely("step,4", "layout")])
 def test_ranks_are_replaced_whose_state_is_their_own(recovering, moment):
     """Fewer ranks have no revision to go back to."""

@@ -326,7 +326,6 @@ def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, ca
     assert "the others wait for it: ending the job" in output and "mainstay: start 2" in output, output
 
 
-@pytest.mark.each_mpi
 def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
     """With MPICH the first failure; with Open MPI the failure of all ranks at once."""
     status, output = run("--in-job", "--spares", 1, *job("space", "2@33" if mpi is MPICH else "all@33"))

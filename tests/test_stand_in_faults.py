@@ -14,7 +14,7 @@ from jobs import run
 from mpi import SHARED_MEMORY
 from programs import ROOT, build_c
 from relinked import build, configuration, configuration_of_fti, results, set_variables, sum_of
-from ways import rarely
+from ways import in_turn, rarely
 
 NOBODY = 65534
 STEPS, EVERY = 60, 10
@@ -411,8 +411,7 @@ def words_of(library, file, way):
 WAYS = {"veloc": ["mem", "file", "some"], "scr": [1, 3], "fti": ["all", "names", "pieces"]}
 
 
-@pytest.mark.parametrize("seed", [1, *rarely(*range(2, 21))])
-@pytest.mark.parametrize("library", WAYS)
+@pytest.mark.parametrize(("library", "seed"), in_turn(WAYS, range(1, 21)))
 def test_a_program_comes_back_with_any_settings(scratch, memory, monkeypatch, library, seed):
     """It is killed twice, at random steps. Its end is that of an undisturbed run."""
     drawn = random.Random(f"{library} {seed}")

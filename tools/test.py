@@ -1,7 +1,7 @@
 """Runs the tests of the project. The last line counts them: N passed, N failed.
 
-It sets up everything that the tests need, and compiles first, because that takes all processors. Then the tests in Rust
-run beside the tests with real jobs, which mostly wait. `make` lists the ways to call it.
+It sets up everything that the tests need, and compiles first, because that takes all processors. On the way it finds
+lints. Then the tests in Rust run beside the tests with real jobs, which mostly wait. `make` lists the ways to call it.
 """
 
 import argparse
@@ -53,10 +53,9 @@ def set_up():
     timed("Python package", make, "python")
 
 
-def lints():
+def format_and_words():
     total = timed("format", check, sys.executable, "tools/format.py", "--check")
     total.add(timed("words", check, sys.executable, "tools/words.py"))
-    total.add(timed("lints", check, *CLIPPY))
     return total
 
 
@@ -118,13 +117,18 @@ def main():
     if options.only:
         total = timed(options.only, only, options.only)
     elif options.check:
-        total = lints()
+        total = format_and_words()
+        total.add(timed("lints", check, *CLIPPY))
         for command in changed.commands():
             total.add(timed("unit tests", check, *command))
     else:
+        if not options.campaign:
+            os.environ.update(rust_tests.LINTING)
         set_up()
-        total = lints()
-        total.add(timed("tests", all_tests, options.campaign))
+        total = format_and_words()
+        if options.campaign:
+            total.add(timed("lints", check, *CLIPPY))
+        total.add(timed("tests, and the compilation above", all_tests, options.campaign))
         if options.campaign:
             total.add(timed("hostile bytes", hostile_bytes))
     if options.budgets:

@@ -36,6 +36,7 @@ static void hold(int step, const char *place) {
   if (rank == 0) printf("hold %s\n", here), fflush(stdout);
   while (!goes_on) {
     if (rank == 0) goes_on = access(file, F_OK) == 0;
+    if (!goes_on) usleep(1000);
     MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
 }

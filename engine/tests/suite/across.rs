@@ -250,7 +250,7 @@ fn what_came_from_two_levels_stays_until_the_next_is_complete() {
         let nodes = Nodes { keep: [keep; 3], ..Nodes::new(2, [1, 1, 0]) };
         nodes.save(1, 1..=4).unwrap();
         for (victim, level) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            for operation in (1..60).step_by(7) {
+            for operation in (1..60).step_by(often(17, 7)) {
                 let left = nodes.after(&lost);
                 let views = left.views();
                 let _ = left.job(&views, |mut program, mut session| {
@@ -398,7 +398,7 @@ fn random_job(seed: u64) -> Checked<()> {
 
 #[test]
 fn random_losses_leave_what_the_levels_have_together() {
-    for seed in 0..often(10, 60) {
+    for seed in 0..often(5, 60) {
         random_job(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs killed between t2 and t3: the next process completes their staged data.
 
 use crate::support::{
-    State, bounded, filled,
+    State, bounded, filled, often,
     processes::{Meeting, hear, say},
     stuck::stuck,
     ways::{ONE_FILE, WAYS, Way, on_one_node},
@@ -816,9 +816,9 @@ fn a_stage_without_a_pool_completes_what_another_left() {
 fn what_was_damaged_in_memory_is_never_published_for_whole() {
     let mut restored = [0; 2];
     for (seed, way) in WAYS.into_iter().enumerate() {
-        restored = damaged_in_memory(way, 11 + seed as u64, 27, restored);
+        restored = damaged_in_memory(way, 11 + seed as u64, often(9, 27), restored);
     }
-    assert!(restored.iter().all(|count| *count > 20), "{restored:?}");
+    assert!(restored.iter().all(|count| *count > often(5, 20)), "{restored:?}");
 }
 
 /// Does this `rounds` times. Returns the number of restores of the old and the new revision, added to `restored`.

@@ -56,7 +56,7 @@ fn everywhere(killed: &Killed, seeds: u64) {
         if point > 0 {
             durable.apply(&log[point - 1]);
         }
-        if !point.is_multiple_of(often(5, 1)) && point != log.len() {
+        if !point.is_multiple_of(often(11, 1)) && point != log.len() {
             continue;
         }
         let at_least = match point {
@@ -100,9 +100,8 @@ fn whatever_was_done_before_the_kill_is_gone_on_with() {
     let compressed = [Compress::Lz4, Compress::Zstd].map(|compress| Shape { compress, ..LARGER });
     let pieces = [Compress::Off, Compress::Lz4].map(|compress| Shape { compress, in_pieces: true, ..LARGER });
     let pieces = pieces.into_iter().flat_map(|shape| [shape; 2]);
-    for ((shape, way), index) in
-        shapes.into_iter().chain(compressed).chain(pieces).zip(WAYS.into_iter().cycle()).zip(0..)
-    {
+    let shapes = shapes.into_iter().chain(compressed).chain(pieces).zip(WAYS.into_iter().cycle()).zip(0..);
+    for ((shape, way), index) in shapes.step_by(often(3, 1)) {
         let capture = if index % 2 == 0 { Capture::Incremental } else { Capture::Whole };
         let shape = Shape { capture, way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
         let killed = (0..100).step_by(often(5, 1)).map_while(|operations| Killed::after(shape, Some(operations)));
