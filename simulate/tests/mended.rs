@@ -11,6 +11,7 @@ fn setting() -> Setting {
     Setting {
         nodes: 2,
         has_racks: false,
+        objects: None,
         is_global: false,
         recovery: Recovery::Off,
         memory_copies: 1,
