@@ -75,7 +75,7 @@ impl Options {
     /// Skips unknown keys and invalid numbers: the text comes from another process.
     pub fn from_text(text: &str) -> Options {
         let mut options = Options::default();
-        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        for (key, value) in text.split('\n').filter_map(|line| line.split_once('=')) {
             match key {
                 "keep" => options.keep = value.parse().unwrap_or(options.keep).max(1),
                 "count" => options.count = value.parse().unwrap_or(0),

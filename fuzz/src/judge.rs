@@ -1,15 +1,12 @@
 //! The judge of a target: no panic, and bounds on memory and on processor time.
 #![allow(unsafe_code)]
 
-use crate::{Target, memory};
+use crate::{Target, memory, seed::tell};
 use std::{
-    fmt, panic,
+    panic,
     process::abort,
     ptr,
-    sync::{
-        Mutex, Once, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, Once, PoisonError},
 };
 
 /// Processor seconds for one input. Most take some microseconds.
@@ -18,8 +15,6 @@ const SECONDS_MAX: i64 = 3;
 /// The fault of a target.
 pub type Verdict = Result<(), String>;
 
-/// The seed of the input that is being read, for messages.
-static SEED: AtomicU64 = AtomicU64::new(0);
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// Judges one input after the other. In a process, one thread at a time does so.
@@ -40,7 +35,7 @@ impl Judge {
 
     /// Reads the bytes as they are, and with repaired checksums.
     pub fn judge(&self, seed: u64, bytes: &[u8]) -> Verdict {
-        SEED.store(seed, Relaxed);
+        crate::seed::begin(seed);
         let mut repaired = bytes.to_vec();
         (self.target.repair)(&mut repaired);
         self.read(bytes)?;
@@ -58,11 +53,6 @@ impl Judge {
             || format!("it took {took} bytes of memory for an input of {}: at most {most} are right", bytes.len());
         if took <= most { Ok(()) } else { Err(fits()) }
     }
-}
-
-/// Prints a fault that may end the process.
-pub(crate) fn tell(what: &fmt::Arguments) {
-    eprintln!("seed {}: {what}", SEED.load(Relaxed));
 }
 
 extern "C" fn took_too_long(_: i32) {

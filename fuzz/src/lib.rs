@@ -12,7 +12,9 @@ mod memory;
 pub mod mutate;
 mod patches;
 mod program;
+mod promises;
 mod scratch;
+mod seed;
 mod target;
 pub mod targets;
 

@@ -1,7 +1,7 @@
 //! Counts the memory in use, over all threads, and refuses a request that no reader should make.
 #![allow(unsafe_code)]
 
-use crate::judge::tell;
+use crate::seed::tell;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},

@@ -1,7 +1,10 @@
 //! Files beside the layouts, and outside a space: status, journal, levels, settings, traces.
 
-use super::{comes_back, told};
-use crate::{Target, scratch::scratch};
+use crate::{
+    Target,
+    promises::{comes_back, told},
+    scratch::scratch,
+};
 use mainstay_engine::{
     Choice, Config, Surroundings,
     predict::{Reader, Writer},

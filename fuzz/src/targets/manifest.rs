@@ -1,7 +1,7 @@
 //! Manifests, plain and packed; the staged contents of a shard; frames.
 
-use super::{blocks::PORTION_BYTES, comes_back};
-use crate::Target;
+use super::blocks::PORTION_BYTES;
+use crate::{Target, promises::comes_back};
 use mainstay_engine::fuzzing;
 use mainstay_format::{Codec, FrameHead};
 

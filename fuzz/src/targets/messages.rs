@@ -1,7 +1,9 @@
 //! Messages between ranks: of copies, of errors, of objects.
 
-use super::{comes_back, told};
-use crate::Target;
+use crate::{
+    Target,
+    promises::{comes_back, told},
+};
 use mainstay_engine::fuzzing;
 use mainstay_objects::fuzzing as objects;
 

@@ -4,9 +4,8 @@
 use super::{
     blocks::u32_at,
     space::{SPACE, make},
-    told,
 };
-use crate::{Target, patches::Patched, scratch::scratch};
+use crate::{Target, patches::Patched, promises::told, scratch::scratch};
 use mainstay_engine::fuzzing;
 use mainstay_format::{BLOCK, HASH_BYTES, Hashing, hash};
 use std::{

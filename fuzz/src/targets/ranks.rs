@@ -1,7 +1,6 @@
 //! Ranks in slots: the records of a job and of a rank, and messages between hosts.
 
-use super::comes_back;
-use crate::Target;
+use crate::{Target, promises::comes_back};
 use mainstay_ranks::fuzzing;
 
 pub(super) static TARGETS: [Target; 3] = [

@@ -1,13 +1,11 @@
 //! A space: a layout that Mainstay has written, with patches and with correct checksums. Each reader of a space reads it.
 
-use super::{
-    blocks::{repair_header, u32_at},
-    told,
-};
+use super::blocks::{repair_header, u32_at};
 use crate::{
     Target,
     patches::Patched,
     program::{Memory, config},
+    promises::told,
     scratch::scratch,
 };
 use mainstay_engine::{Reader, Session, SpaceSurvey, group::Solo};

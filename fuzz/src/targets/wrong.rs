@@ -1,6 +1,6 @@
 //! Readers that are wrong on purpose, one for each promise.
 
-use crate::Target;
+use crate::{Target, promises::comes_back};
 
 pub(super) static TARGETS: [Target; 5] = [
     Target::new("wrong-bound", bound, 2000),
@@ -38,5 +38,5 @@ fn time(bytes: &[u8]) {
 
 /// Reads what it does not write.
 fn writer(bytes: &[u8]) {
-    super::comes_back(bytes, |bytes| Some(bytes.split_last()?.1.to_vec()));
+    comes_back(bytes, |bytes| Some(bytes.split_last()?.1.to_vec()));
 }
