@@ -121,10 +121,10 @@ class Stage:
         self.good(self.run("open", "save:1", "wait", "save:2", "wait", "close", ranks=ranks, space=space))
 
     def comes_back(self, step, ranks=None, **more):
-        """A job restores `step` bit for bit, and can go on; so can the next job."""
-        first = self.run("open", "restore", f"holds:{step}", "save:20", "close", ranks=ranks, **more)
-        self.good(first)
-        self.good(self.run("open", "restore", "holds:20", "close", ranks=1) if (ranks or self.ranks) == 1 else first)
+        """A job restores `step` bit for bit, and can go on; so can the next session."""
+        first = ["open", "restore", f"holds:{step}", "save:20", "close"]
+        second = ["open", "restore", "holds:20", "close"] if (ranks or self.ranks) == 1 else []
+        self.good(self.run(*first, *second, ranks=ranks, **more))
 
     @staticmethod
     def good(said):

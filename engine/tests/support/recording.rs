@@ -175,7 +175,7 @@ impl Recording {
     /// outside the campaign, it crashes only after some operations. With `deaf`, the syncs of the device do nothing.
     pub fn crash_everywhere(&self, seeds: u64, deaf: bool, limit: u64) -> Checked<Count> {
         let mut count = Count::default();
-        let stride = if deaf || limit < u64::MAX { 1 } else { often(7, 1) };
+        let stride = if deaf || limit < u64::MAX { 1 } else { often(11, 1) };
         self.each_point(deaf, |point, durable| {
             if !point.is_multiple_of(stride) && point != self.log.len() {
                 return Ok(true);
