@@ -14,6 +14,7 @@ mod judge;
 mod left;
 mod life;
 mod lock;
+mod mark;
 pub mod objects;
 mod openings;
 mod operate;

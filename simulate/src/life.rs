@@ -4,10 +4,11 @@ use crate::{
     group::SimulatedGroup,
     job::{Job, Rank},
     lock::{locked, sleep},
+    mark::Mark,
     objects::ObjectsProgram,
     openings::Opening,
     plan::{Calls, Setting, Step},
-    program::{Mark, Program},
+    program::Program,
     workload::{Restoring, Workload},
 };
 use mainstay_engine::{Error, ErrorKind, Recovery, Session, group::Group};

@@ -1,6 +1,6 @@
 //! The program of a simulated rank, as its life sees it.
 
-use crate::{acts::Act, program::Mark};
+use crate::{acts::Act, mark::Mark};
 use mainstay_engine::{Error, Session};
 
 /// The errors of a restore.

@@ -1,7 +1,7 @@
 //! The answers of commands: held revisions stay, and those after a rollback never come back.
 
-use super::{Judge, Place, Promise, text};
-use crate::program::Mark;
+use super::promises::{Judge, Place, Promise, text};
+use crate::mark::Mark;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]

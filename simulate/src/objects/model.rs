@@ -1,6 +1,6 @@
 //! The right states of objects. Each is a function of the messages that the object got, in any order.
 
-use crate::program::Mark;
+use crate::mark::Mark;
 use mainstay_objects::Key;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use crate::{
     acts::{Act, ObjectSetting},
     group::ProgramChannel,
     lock::locked,
-    program::Mark,
+    mark::Mark,
     workload::{Restoring, Workload},
 };
 use mainstay_engine::{Error, Region, Session};

@@ -5,6 +5,7 @@ mod outside;
 
 use crate::{
     lock::sleep,
+    mark::Mark,
     plan::Calls,
     workload::{Restoring, Workload},
 };
@@ -17,13 +18,6 @@ use std::{ops::Range, time::Duration};
 
 const MARK_BYTES: usize = 16;
 const SMALL_BYTES: usize = 1000;
-
-/// Newer marks are greater: a run is the time between two openings or rewinds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
-    pub run: u64,
-    pub step: u64,
-}
 
 /// The division of the state among the ranks.
 #[derive(Debug, Clone, Copy)]

@@ -7,10 +7,11 @@ use crate::{
     cluster::{Cluster, Death, ProcessId},
     judge::{Judge, Place},
     lock::locked,
+    mark::Mark,
     objects::Models,
     openings::Openings,
     plan::{Call, Setting, Tool},
-    program::{Mark, Program},
+    program::Program,
     workload::Restoring,
 };
 use mainstay_engine::{
