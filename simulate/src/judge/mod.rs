@@ -1,11 +1,12 @@
 //! The promises, and whether they were kept. The judge knows nothing of the engine: only the answers that the ranks got,
 //! and the losses.
 
+mod commands;
 mod tended;
 
 use crate::{plan::Setting, program::Mark};
 use std::collections::{BTreeMap, BTreeSet};
-use tended::Tended;
+use tended::{Tended, text};
 
 /// A place of revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,8 +152,4 @@ impl Judge {
         }
         Ok(())
     }
-}
-
-fn text(mark: Option<Mark>) -> String {
-    mark.map_or_else(|| "nothing".to_owned(), |mark| format!("step {} of run {}", mark.step, mark.run))
 }
