@@ -11,7 +11,7 @@ use std::{
 const BATCH: u64 = 100;
 
 /// Wrong variants, each with a seed that shows it. After a change of the plans, `--mutant NAME` finds another.
-const FOUND: [(&str, u64); 28] = [
+const FOUND: [(&str, u64); 29] = [
     ("SlotByParity", 26),
     ("SlotNotSynced", 4),
     ("DirectoryNotSynced", 4),
@@ -34,6 +34,7 @@ const FOUND: [(&str, u64); 28] = [
     ("PruneTakesHeld", 23),
     ("SalvageWithoutChunks", 2),
     ("NoteNotSynced", 3),
+    ("AgreementLeftOut", 2),
     ("SlotOverNewest", 26),
     ("LayoutDroppedEarly", 5),
     ("WaitsForNothing", 88),
