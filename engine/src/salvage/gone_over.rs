@@ -12,7 +12,7 @@ use crate::{
         files::{Open, put_in_place, read_within},
     },
     printable::printable_path,
-    space::{SALVAGED_FILE, format::Lineage},
+    space::{SALVAGED_FILE, SALVAGED_UNFINISHED, format::Lineage},
 };
 use std::{fmt::Write as _, io, ops::RangeInclusive, path::Path};
 
@@ -101,7 +101,7 @@ fn parse(line: &str) -> Option<(Lineage, RangeInclusive<u32>)> {
 }
 
 fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let unfinished = path.with_extension("unfinished");
+    let unfinished = directory.join(SALVAGED_UNFINISHED);
     // A leftover of a crash.
     let _ = change::remove(&unfinished);
     let file = change::make(&unfinished, &Open::to_write().new_file())?;
@@ -115,6 +115,7 @@ fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{device::Disk, space::clear_away};
     use std::fs;
 
     #[test]
@@ -132,5 +133,14 @@ mod tests {
             fs::write(folder.path().join(SALVAGED_FILE), odd).unwrap();
             assert_eq!(GoneOver::of_space(folder.path()), GoneOver::default(), "{odd}");
         }
+    }
+
+    /// Story: a salvage was killed while it wrote the note of a level in memory, and the file stayed there for ever.
+    #[test]
+    fn the_next_job_removes_a_note_that_was_not_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(SALVAGED_UNFINISHED), "1 0").unwrap();
+        clear_away(&Disk::existing(folder.path())).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -28,6 +28,8 @@ pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
 pub(crate) const JOURNAL_FILE: &str = "journal";
 /// The file that lists the ranks that have no data of a killed job waiting in memory any more.
 pub(crate) const SALVAGED_FILE: &str = "salvaged";
+/// The file `salvaged` while it is being written.
+pub(crate) const SALVAGED_UNFINISHED: &str = "salvaged.unfinished";
 /// The file `journal` while it is being shortened.
 pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
 /// Start of the names of temporary files, by which ranks find out which of them share a directory.
@@ -356,13 +358,15 @@ pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 
-/// Removes unfinished layouts, probes, statuses and journals left by a crash. Only for the newest job: a job thought
+/// Removes unfinished layouts, probes, statuses, journals and notes of salvages left by a crash. Only for the newest job: a job thought
 /// dead that still makes a layout fails at naming it, and one that still probes is about to be refused.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left = |name: &&String| {
         let is_layout = name.starts_with("layout-") && name.ends_with(UNFINISHED);
-        is_layout || name.starts_with(PROBE) || [STATUS_UNFINISHED, JOURNAL_UNFINISHED].contains(&&name[..])
+        is_layout
+            || name.starts_with(PROBE)
+            || [STATUS_UNFINISHED, JOURNAL_UNFINISHED, SALVAGED_UNFINISHED].contains(&&name[..])
     };
     for name in names.iter().filter(is_left) {
         match device.name(Naming::Remove(name)) {

@@ -32,10 +32,11 @@ pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub(crate) use block_set::{BlockSet, Ranks, pays};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_COPY, LEVELS_FILE, LOCK_FILE, Making, Probes, SALVAGED_FILE, STATUS_FILE,
-    STATUS_UNFINISHED, Stray, Strays, clear_away, contradictions, create_layout, files_of_layout, is_layout,
-    layout_name, layout_pattern, layouts, layouts_and_strays, list, make_unnamed, name_layout, names_layout,
-    open_layout, open_unnamed, probe_name, remove_layout, remove_layouts_of, remove_unnamed, short, write_first_slots,
+    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_COPY, LEVELS_FILE, LOCK_FILE, Making, Probes, SALVAGED_FILE,
+    SALVAGED_UNFINISHED, STATUS_FILE, STATUS_UNFINISHED, Stray, Strays, clear_away, contradictions, create_layout,
+    files_of_layout, is_layout, layout_name, layout_pattern, layouts, layouts_and_strays, list, make_unnamed,
+    name_layout, names_layout, open_layout, open_unnamed, probe_name, remove_layout, remove_layouts_of, remove_unnamed,
+    short, write_first_slots,
 };
 pub(crate) use framed::FrameReader;
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};

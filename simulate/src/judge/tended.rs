@@ -1,26 +1,18 @@
-//! The answers of commands: held revisions stay, and those after a rollback never come back.
+//! The revisions that commands hold, and those that rollbacks rule out.
 
-use super::promises::{Judge, Place, Promise, text};
 use crate::mark::Mark;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct Tended {
     /// Revisions that a command can read until they are released, by number.
-    held: BTreeMap<u64, Mark>,
+    pub(super) held: BTreeMap<u64, Mark>,
     /// Marks after the first and up to the second: a rollback may have removed them.
-    void: Vec<(Mark, Mark)>,
+    pub(super) void: Vec<(Mark, Mark)>,
     /// The same, and it has removed them for good.
-    gone: Vec<(Mark, Mark)>,
+    pub(super) gone: Vec<(Mark, Mark)>,
     /// The newest mark of all that any program has had.
-    newest: Mark,
-}
-
-/// A rollback that may still be refused.
-pub struct RollingBack {
-    to: Mark,
-    newest: Mark,
-    withdrawn: Vec<Promise>,
+    pub(super) newest: Mark,
 }
 
 fn is_in(range: &(Mark, Mark), mark: Mark) -> bool {
@@ -48,63 +40,6 @@ impl Tended {
     }
 }
 
-impl Judge {
-    /// A rollback begins to write. From now on newer revisions may be gone.
-    pub fn rolling_back(&mut self, to: Mark) -> RollingBack {
-        let newest = self.tended.newest;
-        let (withdrawn, left) = std::mem::take(&mut self.promises).into_iter().partition(|one| one.mark > to);
-        self.promises = left;
-        self.tended.void.push((to, newest));
-        RollingBack { to, newest, withdrawn }
-    }
-
-    /// It was refused, and has changed nothing.
-    pub fn stayed(&mut self, RollingBack { to, newest, withdrawn }: RollingBack) {
-        self.tended.void.retain(|range| *range != (to, newest));
-        self.promises.extend(withdrawn);
-    }
-
-    /// It has succeeded. `in_space`: the space itself has the whole revision.
-    pub fn rolled_back(&mut self, RollingBack { to, newest, .. }: RollingBack, in_space: bool) {
-        self.tended.gone.push((to, newest));
-        self.tended.void.push((to, self.tended.newest));
-        if in_space {
-            self.promise_at(to, Place::Pfs);
-        }
-    }
-
-    /// Revisions other than the newest may go from each place.
-    pub fn pruned(&mut self) {
-        for place in [Place::Memory, Place::Disk, Place::Pfs] {
-            let has = |promise: &Promise| promise.copies.get(&place).is_some_and(|count| *count > 0);
-            let newest = self.promises.iter().filter(|promise| has(promise)).map(|promise| promise.mark).max();
-            for promise in self.promises.iter_mut().filter(|promise| Some(promise.mark) != newest) {
-                promise.copies.remove(&place);
-            }
-        }
-    }
-
-    /// The space itself keeps the revision.
-    pub fn held(&mut self, number: u64, mark: Mark) {
-        self.tended.held.insert(number, mark);
-    }
-
-    /// Releases this revision, or all.
-    pub fn released(&mut self, number: Option<u64>) {
-        self.tended.held.retain(|held, _| number.is_some_and(|number| number != *held));
-    }
-
-    /// The revisions that a command can read, by number.
-    pub fn all_held(&self) -> Vec<(u64, Mark)> {
-        self.tended.held.iter().map(|(number, mark)| (*number, *mark)).collect()
-    }
-
-    /// A command has read `found` as the newest revision; `floor` was promised when it began.
-    pub fn looked(&self, found: Option<Mark>, floor: Option<Mark>) -> Result<(), String> {
-        self.tended.check(found)?;
-        if found < floor {
-            return Err(format!("{} is the newest after {} was promised", text(found), text(floor)));
-        }
-        Ok(())
-    }
+pub(super) fn text(mark: Option<Mark>) -> String {
+    mark.map_or_else(|| "nothing".to_owned(), |mark| format!("step {} of run {}", mark.step, mark.run))
 }
