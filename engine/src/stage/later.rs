@@ -140,7 +140,7 @@ impl Snapshots {
     /// Takes a snapshot of the uncopied bytes; `None` if there is none, and the rest must be copied at once. `name_of`:
     /// the names of regions.
     pub(super) fn take(&mut self, later: &mut Later, name_of: impl Fn(usize) -> String) -> Option<Snapshot> {
-        let memory = Protectable::now();
+        let memory = Protectable::of(&later.transfers);
         let may_protect = self.protects && !memory.is_empty() && self.is_protection_kept();
         let own = if may_protect { later.take_protectable(&memory) } else { Vec::new() };
         let cloned = self.clone(later, name_of);

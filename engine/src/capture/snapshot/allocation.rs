@@ -77,9 +77,11 @@ impl OwnMemory {
     }
 }
 
-/// All memory of this process that may be protected from writes.
-pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
-    lock(&PROTECTABLE).values().filter_map(Weak::upgrade).collect()
+/// The memory at this address, if it may be protected from writes.
+pub(super) fn protectable_at(at: usize) -> Option<Arc<OwnMapping>> {
+    let nearest = lock(&PROTECTABLE).range(..=at).next_back().map(|(_, memory)| memory.clone());
+    // Without the lock: this may be the last use of memory that another thread frees.
+    nearest?.upgrade().filter(|memory| memory.range().contains(&at))
 }
 
 /// Whether memory at this address has the same address in every run.
@@ -165,7 +167,10 @@ fn map(at: *mut u8, bytes: usize, flags: libc::c_int) -> io::Result<*mut u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{Protectable, Transfer},
+        *,
+    };
 
     #[test]
     fn the_same_name_has_the_same_address_again_and_no_other_has_it() {
@@ -173,12 +178,31 @@ mod tests {
         let first = OwnMemory::new("allocation/one", 5 << 20, how).unwrap();
         let at = first.address() as usize;
         assert!(OwnMemory::new("allocation/one", 1, how).unwrap_err().to_string().contains("another name"));
-        assert!(protectable().iter().any(|one| one.range().contains(&at)));
+        assert!(protectable_at(at).is_some() && protectable_at(at - 1).is_none());
         assert_ne!(OwnMemory::new("allocation/two", 1, how).unwrap().address() as usize, at);
         drop(first);
         let how = Allocated { written_by_system: true, ..how };
         assert_eq!(OwnMemory::new("allocation/one", 1, how).unwrap().address() as usize, at);
-        assert!(!protectable().iter().any(|one| one.range().contains(&at)));
+        assert!(protectable_at(at).is_none());
+    }
+
+    /// Story: the snapshot of one session kept the memory of all sessions mapped. Another session that had freed memory
+    /// could not allocate it again at its address.
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_snapshot_keeps_only_the_memory_that_it_reads() {
+        let how = Allocated { same_address: true, ..Allocated::default() };
+        let [read, other] = ["keeps/read", "keeps/other"].map(|name| OwnMemory::new(name, 1 << 20, how).unwrap());
+        let mut copied = [0; 8];
+        // SAFETY: nothing is copied.
+        let transfers = [unsafe { Transfer::new(read.address(), copied.as_mut_ptr(), copied.len()) }];
+        let kept = Protectable::of(&transfers);
+        assert!(kept.has(&transfers[0]));
+        drop((read, other));
+        OwnMemory::new("keeps/other", 1, how).unwrap();
+        OwnMemory::new("keeps/read", 1, how).unwrap_err();
+        drop(kept);
+        OwnMemory::new("keeps/read", 1, how).unwrap();
     }
 
     #[test]

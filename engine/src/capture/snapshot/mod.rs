@@ -10,7 +10,7 @@ mod protect;
 
 pub(crate) use allocation::has_same_address;
 pub use allocation::{Allocated, OwnMemory};
-use allocation::{OwnMapping, protectable};
+use allocation::{OwnMapping, protectable_at};
 pub(crate) use clone::Cloned;
 pub(crate) use clone_or_copy::SnapshotChoice;
 pub(crate) use protect::Protected;
@@ -84,13 +84,20 @@ impl Transfer {
     }
 }
 
-/// The memory that may be write-protected at one moment; it stays mapped as long.
+/// The memory that some transfers read and that may be write-protected. It stays mapped as long; memory of other
+/// sessions does not.
 #[derive(Debug)]
 pub(crate) struct Protectable(Vec<Arc<OwnMapping>>);
 
 impl Protectable {
-    pub(crate) fn now() -> Protectable {
-        Protectable(protectable())
+    pub(crate) fn of(transfers: &[Transfer]) -> Protectable {
+        let mut found: Vec<Arc<OwnMapping>> = Vec::new();
+        for at in transfers.iter().map(|transfer| transfer.from as usize) {
+            if !found.iter().rev().any(|memory| memory.range().contains(&at)) {
+                found.extend(protectable_at(at));
+            }
+        }
+        Protectable(found)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
