@@ -22,11 +22,11 @@ struct Kind {
 /// Regions, streams and buffers, with commands beside the jobs.
 const REGIONS: Kind = Kind {
     name: "regions",
-    seeds: 600,
+    seeds: 500,
     found: &[
         ("SlotByParity", 26),
         ("SlotNotSynced", 4),
-        ("DirectoryNotSynced", 4),
+        ("DirectoryNotSynced", 7),
         ("NoId", 4),
         ("MinimumInsteadOfIntersection", 3),
         ("OlderDroppedAtOnce", 13),
@@ -73,7 +73,7 @@ const OBJECTS: Kind = Kind {
 /// back on other hosts.
 const SLOTS: Kind = Kind {
     name: "slots",
-    seeds: 1090,
+    seeds: 1190,
     found: &[
         ("NewestFirst", 1),
         ("WaitingNotSaved", 24),

@@ -67,7 +67,7 @@ struct Name {
 }
 
 /// How much a node loses of its unsynced data.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Loss {
     Nothing,
     Everything,
@@ -212,10 +212,22 @@ impl Unsynced {
             if !kept.is_empty() {
                 let _ = self.file.write_all_at(&write.bytes[kept.clone()], write.at + kept.start as u64);
             }
+            if loss == Loss::Some && !is_others && random.u8(0..8) == 0 {
+                self.garble(&write, random);
+            }
             if is_others {
                 self.writes.push(write);
             }
         }
+    }
+
+    /// A sector of the write is neither old nor new.
+    fn garble(&self, write: &Write, random: &mut Rng) {
+        let sectors = write.bytes.len().div_ceil(SECTOR);
+        let at = random.usize(0..sectors.max(1)) * SECTOR;
+        let mut bytes = vec![0; SECTOR.min(write.bytes.len() - at)];
+        random.fill(&mut bytes);
+        let _ = self.file.write_all_at(&bytes, write.at + at as u64);
     }
 }
 
