@@ -44,7 +44,7 @@ pub fn levels(text: &str) -> Option<String> {
     LevelsNote::parse(text).map(|note| note.text())
 }
 
-/// Reads the file `salvaged` of a space twice, and unites both. Returns whether they are the same as one.
+/// Reads the file `salvaged` of a space twice, and unites both. Returns whether that equals the file read once.
 pub fn gone_over(space: &Path) -> bool {
     let read = GoneOver::of_space(space);
     let once = GoneOver::default().and(read.clone());
@@ -88,7 +88,8 @@ pub fn failure(bytes: &[u8]) -> Result<Failure> {
     decode(bytes)
 }
 
-/// Completes the shards beside the pool `id` in the space in `space`. Returns the number of shards that were found.
+/// Completes the shards that the records of the pool `id` name, in the directory `space`. Returns the number of records; if the
+/// pool cannot be salvaged, the number of spaces.
 pub fn salvage(pools: &Path, id: [u8; 16], space: &Path) -> Result<usize> {
     let named = pool::spaces_of(pools, id).map_or(0, |spaces| spaces.spaces().count());
     let Some(dead) = Pool::open_dead(pools, id)? else { return Ok(named) };

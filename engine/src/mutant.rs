@@ -73,9 +73,9 @@ mutants! {
     LeftOnDisks,
     /// A layout is removed before a newer one has a whole revision.
     LayoutDroppedEarly,
-    /// A lock that another process holds is not seen, and taken all the same.
+    /// A lock that another process holds is not seen, and is taken all the same.
     LocksIgnored,
-    /// The ranks save without the facts of each other.
+    /// The ranks save without knowing each other's facts.
     AgreementLeftOut,
     /// A job that opens a space forgets its holds.
     HoldsForgotten,

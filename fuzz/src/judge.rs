@@ -17,7 +17,7 @@ pub type Verdict = Result<(), String>;
 
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Judges one input after the other. In a process, one thread at a time does so.
+/// Judges one input after the other. Only one thread of a process may do so at a time: the bounds count for all of it.
 pub struct Judge {
     target: &'static Target,
 }
@@ -33,7 +33,7 @@ impl Judge {
         Judge { target }
     }
 
-    /// Reads the bytes as they are, and with repaired checksums.
+    /// Lets the target read the bytes, as they are and with repaired checksums.
     pub fn judge(&self, seed: u64, bytes: &[u8]) -> Verdict {
         crate::seed::begin(seed);
         let mut repaired = bytes.to_vec();
@@ -49,9 +49,9 @@ impl Judge {
         limit_time(0);
         let (took, most) = (memory::peak() - begins, self.target.memory.at_most(bytes.len()));
         read.map_err(|_| PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone())?;
-        let fits =
+        let too_much =
             || format!("it took {took} bytes of memory for an input of {}: at most {most} are right", bytes.len());
-        if took <= most { Ok(()) } else { Err(fits()) }
+        if took <= most { Ok(()) } else { Err(too_much()) }
     }
 }
 

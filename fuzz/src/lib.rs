@@ -20,4 +20,4 @@ pub mod targets;
 
 pub use judge::{Judge, Verdict};
 pub use scratch::Scratch;
-pub use target::{Memory, Target};
+pub use target::{MemoryMax, Target};

@@ -8,27 +8,28 @@ use std::{error::Error, fs, ops::Range, path::PathBuf, process::ExitCode};
 #[derive(Debug, Parser)]
 #[command(name = "mainstay-fuzz")]
 struct Arguments {
-    /// One target.
+    /// Run this target alone.
     #[arg(long)]
     target: Option<String>,
-    /// Lists the targets, each with its number of inputs in a usual run.
+    /// List the targets, each with its usual number of seeds.
     #[arg(long)]
     list: bool,
-    /// The first seed. The first seeds are the kept inputs themselves.
+    /// First seed. The first seeds are the kept inputs as they are.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// The number of seeds, in place of the usual number of each target.
+    /// Number of seeds. By default each target has its own.
     #[arg(long)]
     count: Option<u64>,
-    /// Reads this file instead, with the target.
-    #[arg(long)]
+    /// Read this file in place of inputs from seeds.
+    #[arg(long, requires = "target")]
     file: Option<PathBuf>,
-    /// Writes the input of the seed --from to this file, and reads nothing.
-    #[arg(long)]
+    /// Only write the input of the seed --from to this file.
+    #[arg(long, requires = "target")]
     save: Option<PathBuf>,
-    /// Makes the kept inputs anew.
+    /// Make the kept inputs anew.
     #[arg(long)]
     make: bool,
+    /// Stage data as a killed job does, for --make.
     #[arg(long, hide = true)]
     stage: Option<PathBuf>,
 }
@@ -47,22 +48,21 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         make::make(&kept::folder())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_meant = |target: &&Target| match &arguments.target {
-        Some(name) => target.name == name,
-        None => targets::all().any(|one| one.name == target.name),
+    let chosen: Vec<&'static Target> = match &arguments.target {
+        Some(name) => targets::all().chain(targets::wrong()).filter(|target| target.name == name).collect(),
+        None => targets::all().collect(),
     };
-    let meant: Vec<&'static Target> = targets::all().chain(targets::wrong()).filter(is_meant).collect();
-    if meant.is_empty() {
+    if chosen.is_empty() {
         return Err("there is no such target; --list names them".into());
     }
     let mut faults = 0;
-    for target in meant {
+    for target in chosen {
         faults += usize::from(!run(target, &arguments)?);
     }
     Ok(ExitCode::from(u8::from(faults > 0)))
 }
 
-/// Runs a target until its first fault. False: there is one.
+/// Runs a target until its first fault. Returns whether it has none.
 fn run(target: &'static Target, arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let (judge, kept) = (Judge::of(target), kept::inputs(target)?);
     if let Some(path) = &arguments.save {

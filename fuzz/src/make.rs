@@ -1,5 +1,4 @@
-//! Makes the kept inputs: Mainstay saves, and parts of its files are kept.
-#![allow(unsafe_code)]
+//! Makes the kept inputs: Mainstay saves, and each part of its files becomes an input of the target that reads it.
 
 use crate::{
     image::image,
@@ -30,14 +29,14 @@ use std::{
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 
-/// Kept lists of patches of a file.
+/// The number of kept lists of patches for each file.
 const PATCHED: u64 = 8;
 /// Tries to stop a job between t2 and t3.
 const TRIES: usize = 200;
 
-/// Writes all kept inputs below `folder`. Those of earlier faults stay.
+/// Writes all kept inputs below `folder`. Inputs that did harm before stay.
 pub fn make(folder: &Path) -> Done {
-    // A rank's record has its directory.
+    // The record of a rank has its working directory, which must be the same on each machine.
     env::set_current_dir("/")?;
     let keep = |target: &str, name: &str, bytes: &[u8]| {
         let folder = folder.join(target);
@@ -52,8 +51,10 @@ pub fn make(folder: &Path) -> Done {
     of_files(&keep)
 }
 
+/// Keeps an input: its target, its name, and its bytes.
 type Keep<'a> = &'a dyn Fn(&str, &str, &[u8]) -> io::Result<()>;
 
+/// The list of patches with this seed.
 fn patches(seed: u64) -> Vec<u8> {
     draw(&mut fastrand::Rng::with_seed(seed))
 }
@@ -65,6 +66,7 @@ fn layout_of(space: &Path) -> io::Result<Vec<u8>> {
     fs::read(paths.first().ok_or(io::ErrorKind::NotFound)?)
 }
 
+/// A space with two revisions, an output, a hold and a request.
 fn of_space(folder: &Path, keep: Keep) -> Done {
     let (space, mut memory) = (scratch("made"), Memory::new(20));
     fs::create_dir_all(scratch("made-pools"))?;
@@ -92,8 +94,16 @@ fn of_space(folder: &Path, keep: Keep) -> Done {
         (0..PATCHED).try_for_each(|seed| keep(target, &format!("patched-{seed}"), &patches(seed)))?;
     }
     keep_parts(&file, keep)?;
-    keep("words", "lock-1", first_block_with(&fs::read(space.join("lock"))?, b"MSTYREQU").ok_or("no request")?)?;
-    keep("words", "lock-2", first_block_with(&fs::read(space.join("lock"))?, b"MSTYOPEN").ok_or("no opener")?)?;
+    keep_words(&space, keep)?;
+    keep("journal", "one-level", &fs::read(space.join("journal"))?)?;
+    Ok(())
+}
+
+/// The blocks by which processes talk to a job.
+fn keep_words(space: &Path, keep: Keep) -> Done {
+    let lock = fs::read(space.join("lock"))?;
+    keep("words", "lock-1", first_block_with(&lock, b"MSTYREQU").ok_or("no request")?)?;
+    keep("words", "lock-2", first_block_with(&lock, b"MSTYOPEN").ok_or("no opener")?)?;
     let lineage = Lineage { number: 3, id: [4; 16] };
     let emptied = Emptied::Moved { objects: 12, copies: 3, copies_stay: 1 };
     keep("words", "moved", &CheckpointAnswer { ticket: [7; 16], lineage, number: 9, emptied }.build())?;
@@ -101,7 +111,6 @@ fn of_space(folder: &Path, keep: Keep) -> Done {
     keep("words", "refused", &CheckpointAnswer { ticket: [7; 16], lineage, number: 9, emptied }.build())?;
     let list = vec![([1; 16], HoldAnswer::Counts), ([2; 16], HoldAnswer::NoRoom)];
     keep("words", "held", &HoldAnswers { lineage, list }.build())?;
-    keep("journal", "one-level", &fs::read(space.join("journal"))?)?;
     Ok(())
 }
 
@@ -153,7 +162,7 @@ fn keep_parts(file: &[u8], keep: Keep) -> Done {
     Ok(())
 }
 
-/// A space with levels before it has the files `levels`, `status` and `journal`.
+/// The files beside the layouts. A space with levels before it has `levels`, `status` and `journal`.
 fn of_levels(keep: Keep) -> Done {
     let (space, mut memory) = (scratch("made-levels"), Memory::new(2));
     let disk = scratch("made-disk");
@@ -225,12 +234,15 @@ pub fn stage(folder: &Path) -> Done {
         fs::write(kept.join(name), fs::read(path)?)?;
     }
     fs::write(kept.join(pool::IMAGES[2]), layout_of(&space)?)?;
-    // SAFETY: nothing of this process is used any more.
-    unsafe { libc::_exit(0) }
+    // SAFETY: nothing of this process is used any more. Without an unwinding the staged data stays, as after a kill.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::_exit(0)
+    }
 }
 
 fn of_pool(folder: &Path, keep: Keep) -> Done {
-    // Mostly a real disk: its sync takes long enough.
+    // Mostly a real disk, whose syncs take long enough for the job to stop between t2 and t3.
     let disk = tempfile::TempDir::new_in("/tmp")?;
     for number in 0..TRIES {
         let staged = disk.path().join(number.to_string());

@@ -1,12 +1,13 @@
-//! Changes of a file that is mostly zeros. An input is a list of patches: so each of its bytes matters.
+//! Changes of a file that is mostly zeros. An input is a list of patches, so that each of its bytes matters.
 
 use crate::{image, kept};
 use mainstay_format::{BLOCK, HASH_BYTES};
 use std::fs;
 
-const BYTES: usize = 12;
-/// Bytes behind the last byte of a block that is not zero: a longer list would go on there.
-const BEHIND: usize = 16;
+/// The length of one patch.
+const PATCH_BYTES: usize = 12;
+/// Bytes that can be patched after the last nonzero byte of a block: a longer list would go on there.
+const BEHIND_BYTES: usize = 16;
 /// The head of a record that fills its block.
 const HEAD_BYTES: usize = 64;
 
@@ -27,7 +28,7 @@ impl Patched {
     /// The file with these patches. Each is a place, the width of a number, and its value.
     pub(crate) fn with(&self, patches: &[u8]) -> Vec<u8> {
         let mut file = self.file.clone();
-        let (patches, _) = patches.as_chunks::<BYTES>();
+        let (patches, _) = patches.as_chunks::<PATCH_BYTES>();
         for [a, b, c, width, value @ ..] in patches {
             let place = self.places[u32::from_le_bytes([*a, *b, *c, 0]) as usize % self.places.len()];
             let width = 1 << (width % 4);
@@ -52,7 +53,7 @@ pub(crate) fn draw(random: &mut fastrand::Rng) -> Vec<u8> {
 fn places(file: &[u8]) -> Vec<usize> {
     let used = |block: &[u8]| match block[..block.len() - HASH_BYTES].iter().rposition(|byte| *byte != 0) {
         None => 0,
-        Some(last) if last + 1 < block.len() - HASH_BYTES => last + 1 + BEHIND.min(block.len() - last - 1),
+        Some(last) if last + 1 < block.len() - HASH_BYTES => last + 1 + BEHIND_BYTES.min(block.len() - last - 1),
         Some(_) if block.starts_with(b"MSTY") => HEAD_BYTES,
         Some(_) => 0,
     };

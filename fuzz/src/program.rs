@@ -24,6 +24,7 @@ impl Memory {
     }
 }
 
+/// Small settings, so that files are short.
 pub(crate) fn config() -> Config {
     Config {
         keep: 2,

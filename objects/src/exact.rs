@@ -24,12 +24,17 @@ pub struct Exact {
     other: Option<f64>,
 }
 
-/// The digits of a sum from another rank. As many as there are, and so small that adding two sums overflows none.
+/// Reads the digits of a sum from another rank. Refuses a wrong number of digits, and digits so large that adding two sums
+/// would overflow.
 fn digits<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
     let digits = Vec::deserialize(deserializer)?;
     let are_small = digits.iter().all(|digit: &i64| digit.unsigned_abs() <= 1 << 62)
         && digits.last().is_some_and(|last| last.unsigned_abs() <= 1 << 60);
-    if digits.len() == DIGITS && are_small { Ok(digits) } else { Err(D::Error::custom("the digits of a sum are none")) }
+    if digits.len() == DIGITS && are_small {
+        Ok(digits)
+    } else {
+        Err(D::Error::custom("the digits of a sum are damaged"))
+    }
 }
 
 impl Default for Exact {

@@ -80,6 +80,7 @@ fn objects() -> Result<Objects> {
     Ok(objects)
 }
 
+/// An object that is its packed bytes.
 struct Bytes(Vec<u8>);
 
 impl Object for Bytes {
@@ -102,6 +103,7 @@ impl Object for Bytes {
     }
 }
 
+/// The wire of the first of two ranks. It carries nothing.
 struct Pair;
 
 impl Wire for Pair {

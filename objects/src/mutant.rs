@@ -1,11 +1,11 @@
-//! Wrong variants of objects, which the simulation must find. Without it, every question is answered with `false`.
+//! Wrong variants of objects, which the simulation must find. Without the simulation, no variant is active.
 
 /// The wrong variants, each with its meaning.
 #[cfg(feature = "simulation")]
 pub const MUTANTS: [(&str, &str); 5] = [
     ("OlderEpochTaken", "A message from before a failure is delivered."),
     ("MovedStays", "An object that has moved stays on its old rank, too, and gets its messages twice."),
-    ("MoveNotNoted", "The old rank of a moved object goes on to deliver its messages itself."),
+    ("MoveNotNoted", "The old rank of a moved object does not note its new rank."),
     ("EpochNotAgreed", "A rank that replaces a lost one has an epoch of its own."),
     ("MessagesNotSaved", "A checkpoint does not deliver the messages in flight."),
 ];

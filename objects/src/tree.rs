@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A full disk under a checkpoint of objects came back as an invalid argument.
+    /// Story: a checkpoint of objects on a full disk failed with an invalid argument.
     #[test]
     fn an_error_keeps_its_kind() {
         let full = Error::PoolFull { path: "/pool".to_owned(), needed: 2, available: 1 };

@@ -88,7 +88,7 @@ fn dynamic_symbols(file: &File, are_undefined: bool) -> Vec<String> {
     names.take_while(|name| room.takes(name.len())).collect()
 }
 
-/// Room for the names in a file. Names may share bytes, so few bytes could be endlessly many names.
+/// Room for the names in a file. Names may share bytes, so a short file could have names without end.
 struct Room(u64);
 
 impl Room {
@@ -98,7 +98,7 @@ impl Room {
         Room(file_bytes.saturating_mul(TIMES))
     }
 
-    /// Whether one more name of so many bytes fits.
+    /// Takes room for a name of so many bytes. Returns whether it fits.
     fn takes(&mut self, bytes: usize) -> bool {
         self.0 = self.0.saturating_sub(bytes as u64 + 1);
         self.0 > 0
@@ -145,7 +145,7 @@ impl Executable {
                         program.data(endian, &*head).map_err(|()| refuse("the name of its loader is damaged"))?;
                     found.interpreter = Some(name.strip_suffix(b"\0").unwrap_or(name).to_vec());
                 }
-                // A file has one list for its loader.
+                // A real file has one list for its loader. Others are ignored.
                 elf::PT_DYNAMIC if !std::mem::replace(&mut has_list, true) => {
                     let bytes = read_part(file, program.p_offset(endian), program.p_filesz(endian), length);
                     found.look_at_dynamic(file, length, endian, &bytes.ok_or_else(|| refuse("it is cut off"))?);

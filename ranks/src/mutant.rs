@@ -1,5 +1,4 @@
-//! Wrong variants of the messages of ranks, which the simulation must find. Without it, every question is answered with
-//! `false`.
+//! Wrong variants of the messages of ranks, which the simulation must find. Without the simulation, no variant is active.
 
 /// The wrong variants, each with its meaning.
 #[cfg(feature = "simulation")]

@@ -1,5 +1,5 @@
-//! Ranks without code of their own, for the simulation, which plays their part. Their messages, the memory of their slots,
-//! and their saved mailboxes are the real ones. Outside are machine code, system calls, and the MPI library in C.
+//! Ranks without machine code, for the simulation, which makes their calls. Messages, the memory of slots, and saved
+//! mailboxes are the real ones. Machine code, system calls, and the MPI library in C are left out.
 
 use crate::{
     Error, Result, Wire,
@@ -11,14 +11,14 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{mem, ops::Range, sync::Once};
 
-/// Messages that a rank can have at a time.
+/// Messages that a rank has at a time, at most.
 pub const MESSAGES_MAX: usize = 64;
 /// Bytes of a message, at most.
 pub const BYTES_MAX: usize = 3000;
 /// The memory of a message: its record, and then its bytes.
 const ROOM: usize = 4096;
 
-/// The values of a label. Without a source or a tag, a receive takes any.
+/// The envelope of a message, or of a receive. A receive without a peer or a tag takes any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Envelope {
     pub peer: Option<u32>,
@@ -50,6 +50,7 @@ pub struct Host {
     post: Post,
 }
 
+/// The memory of a slot that has messages.
 fn used(slot: Slot) -> Range<usize> {
     slot.heap().start..slot.heap().start + MESSAGES_MAX * ROOM
 }
@@ -59,6 +60,7 @@ fn address(slot: Slot, at: usize) -> usize {
     slot.heap().start + at * ROOM
 }
 
+/// The bytes of message number `at` of a rank.
 fn data(slot: Slot, at: usize) -> usize {
     address(slot, at) + mem::size_of::<Message>()
 }
@@ -140,11 +142,13 @@ impl Host {
         Ok(())
     }
 
+    /// Maps the memory of the rank's messages.
     fn map(&self, rank: u32) -> Result<()> {
         let slot = self.post.slots().slot(rank as usize);
         memory::map(slot, &used(slot), libc::PROT_READ | libc::PROT_WRITE, None).map_err(failed)
     }
 
+    /// Writes the record of message number `at`. Returns its address.
     fn put(&self, rank: u32, at: usize, envelope: Envelope, flags: u32, bytes: usize) -> Result<usize> {
         let slot = self.post.slots().slot(rank as usize);
         let Envelope { peer, tag, context } = envelope;
@@ -189,10 +193,9 @@ impl Host {
         let address = self.put(rank, at, from, 0, room)?;
         self.post.probe(rank, address, true)?;
         let slot = self.post.slots().slot(rank as usize);
-        let Message { done, .. } = memory::get(slot, address).map_err(failed)?;
-        let message = Message { done: 0, ..memory::get(slot, address).map_err(failed)? };
-        memory::put(slot, address, &message).map_err(failed)?;
-        Ok(done != 0)
+        let message: Message = memory::get(slot, address).map_err(failed)?;
+        memory::put(slot, address, &Message { done: 0, ..message }).map_err(failed)?;
+        Ok(message.done != 0)
     }
 
     /// Starts to receive the message that a probe took.
@@ -226,6 +229,7 @@ impl Host {
         has_news
     }
 
+    /// Takes the messages that have arrived. Returns whether there were any.
     pub fn poll(&mut self) -> Result<bool> {
         self.post.poll()
     }
@@ -235,7 +239,7 @@ impl Host {
         self.post.drain()
     }
 
-    /// Tells another process something.
+    /// Sends a word with a value to another process.
     pub fn tell(&mut self, process: usize, word: u64, value: u64) -> Result<()> {
         self.post.tell(process, word, value)
     }

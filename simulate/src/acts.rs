@@ -5,12 +5,12 @@ use mainstay_objects::Strategy;
 /// The settings of the objects, for all jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectSetting {
-    /// Objects at first.
+    /// The number of objects at the start.
     pub count: u64,
     pub strategy: Strategy,
-    /// Balances every so many steps; 0: never.
+    /// Steps between two balances; 0: never balances.
     pub every: u64,
-    /// Balances so many steps after a failure; 0: never.
+    /// Steps from a failure to a balance; 0: none.
     pub after_failure: u64,
 }
 

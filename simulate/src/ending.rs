@@ -1,4 +1,4 @@
-//! The end of a job by a loss, and the deaths that a rank meets at a step of its own.
+//! The end of a job: by a loss after a step, by kills, or in order.
 
 use crate::{
     job::{Job, Rank},
@@ -8,7 +8,7 @@ use crate::{
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 impl Job {
-    /// Nodes are lost at the same time, each with its disk or without. Those of a rack held one copy together.
+    /// Loses nodes at the same time, each with its disk or without it. The nodes of one rack have one copy together.
     pub fn lose(&self, nodes: &[(usize, bool)]) {
         let mut lost = BTreeSet::new();
         for (node, with_disk) in nodes {
@@ -26,7 +26,8 @@ impl Job {
         alive.into_iter().for_each(|process| self.cluster.kill(process));
     }
 
-    /// The rank, which began on `node`, has returned from the step of this index. Does not return if the job ends here.
+    /// Ends the job if the plan says so: rank `of`, which began on `node`, has returned from its step of index `at`. Does
+    /// not return then.
     pub fn ends_after(&self, of: usize, node: usize, at: usize) {
         let loss = self.round.faults.iter().find_map(|fault| match *fault {
             PlannedFault::EndsAfter { rank, step, loss } if (rank, step) == (of, at) => Some(loss),
@@ -47,7 +48,7 @@ impl Job {
         self.cluster.stop_if_killed();
     }
 
-    /// A rank begins to recover. It may die in that.
+    /// Rank `of` begins to recover. Lets it die in one of its next operations if the plan says so.
     pub fn may_die_in_recovery(&self, of: usize) {
         for fault in &self.round.faults {
             if let PlannedFault::DiesInRecovery { rank, operation } = *fault
@@ -58,12 +59,12 @@ impl Job {
         }
     }
 
-    /// Whether all ranks have closed in order.
+    /// Whether all ranks have saved, and have closed in order.
     pub fn has_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed) == self.round.seats.len()
     }
 
-    /// Whether any of its processes lives. Conditions may ask.
+    /// Whether all processes of the job are gone. Does not lock the cluster, so conditions of waits may ask.
     pub fn is_over(&self) -> bool {
         locked(&self.ranks).iter().all(Rank::is_gone)
     }

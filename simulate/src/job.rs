@@ -24,7 +24,7 @@ pub struct Job {
     pub setting: Setting,
     pub round: Round,
     pub space: PathBuf,
-    /// States of a later job are newer.
+    /// A later job has a higher number.
     pub number: u64,
     pub judge: Arc<Mutex<Judge>>,
     pub openings: Arc<Openings>,
@@ -36,7 +36,7 @@ pub struct Job {
     pub closed: AtomicUsize,
 }
 
-/// A started rank.
+/// A rank whose process was started.
 #[derive(Clone)]
 pub struct Rank {
     pub process: ProcessId,
@@ -46,7 +46,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Whether its process has ended or was killed. Conditions may ask.
+    /// Whether its process has ended or was killed. Does not lock the cluster, so conditions of waits may ask.
     pub fn is_gone(&self) -> bool {
         self.is_over.load(Ordering::Acquire) || self.is_dead()
     }
@@ -56,6 +56,7 @@ impl Rank {
     }
 }
 
+/// The group of a rank. Its process takes it once all processes of the group exist.
 type Slot = Arc<Mutex<Option<SimulatedGroup>>>;
 
 impl Job {

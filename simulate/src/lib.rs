@@ -1,7 +1,9 @@
-//! A cluster in one process: the engine as it is, under every schedule and every fault that a seed draws.
+//! A cluster in one process: the engine as it is, under schedules and faults that a seed draws.
 //!
-//! A `plan` has the jobs that run one after the other, and their faults. `job` runs them in a `cluster`, with messages by
-//! `group`, with commands (`tool`) beside them. A `judge` compares the restored state with the promises.
+//! A `plan` has jobs that run one after the other, and their faults. `operate` starts each `job` in a `cluster`, and commands
+//! (`tool`) beside it. A rank's `life` makes the calls of its program; `group` carries the messages. A `judge` compares the
+//! restored states with the promises. The programs have regions (`program`) or `objects`. `slots` has plans of its own: ranks
+//! in slots that send messages.
 
 mod acts;
 pub mod cluster;
@@ -11,7 +13,7 @@ mod folder;
 mod group;
 mod job;
 mod judge;
-mod left;
+mod leaks;
 mod life;
 mod lock;
 mod mark;

@@ -1,4 +1,4 @@
-//! The life of a rank: its calls, one after the other, and its answers to the judge.
+//! The life of a rank: makes its calls, one after the other, and reports their results to the judge.
 
 use crate::{
     group::SimulatedGroup,
@@ -36,10 +36,11 @@ struct Life {
     /// Its number when it began.
     first_rank: usize,
     node: usize,
-    /// `None`: it has the space open no more, or not yet again.
+    /// `None`: the session recovers, or is about to close.
     opening: Option<Opening>,
+    /// Recoveries of the job so far.
     generation: Arc<AtomicU64>,
-    /// Restores since the job has gone on.
+    /// Restores since the start, or since the last recovery.
     restores: u64,
     pending: Option<Pending>,
     /// Nothing is on its way to any level.
@@ -52,12 +53,12 @@ struct Life {
 struct Pending {
     mark: Mark,
     number: u64,
-    /// No level was busy at its turn.
+    /// No level was busy when it was saved, so each level whose turn it was took it.
     is_for_all: bool,
 }
 
 impl Job {
-    /// The life of one rank.
+    /// Opens a session, does the steps, and recovers after failures, until the rank closes or gives up.
     pub fn live(&self, group: SimulatedGroup, node: usize) -> Result<(), String> {
         let (generation, channel, first_rank) = (group.generation(), group.program_channel(), group.rank());
         let death = self.cluster.death_of(self.cluster.this_process());
@@ -69,7 +70,7 @@ impl Job {
             }
         };
         let opening = self.openings.enter(self.number, death.clone())?;
-        // Ranks may have failed before it was open.
+        // Ranks may have failed during `open`, so the numbers may differ from those of the group.
         let (rank, ranks) = (session.rank(), session.size());
         let program: Box<dyn Workload> = match self.setting {
             Setting { objects: Some(objects), .. } => {
@@ -135,9 +136,8 @@ impl Job {
             let failed = |call: &'static str| move |error| Trouble::Failed(call, error);
             match *step {
                 Step::Save { bytes, ticks } => {
-                    let generation = life.generation.load(Ordering::Relaxed);
-                    let stretch = (self.number, generation, life.restores);
-                    let mark = locked(&self.judge).begins(stretch, index as u64);
+                    let run = (self.number, life.generation.load(Ordering::Relaxed), life.restores);
+                    let mark = locked(&self.judge).begins(run, index as u64);
                     life.program.fill(&mut life.session, mark, bytes).map_err(failed("fill"))?;
                     if ticks > 0 {
                         life.program.dawdle(&mut life.session, mark, ticks).map_err(failed("tick"))?;
@@ -146,15 +146,7 @@ impl Job {
                     match life.program.save(&mut life.session) {
                         Ok(number) => {
                             tell(&format!("revision {number}"));
-                            let is_for_all = std::mem::replace(&mut life.is_quiet, false);
-                            life.has_saved = true;
-                            if self.setting.calls == Calls::Buffer {
-                                // It has waited for the nearest level.
-                                locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, None);
-                            }
-                            if let Some(before) = life.pending.replace(Pending { mark, number, is_for_all }) {
-                                locked(&self.judge).complete_somewhere(&self.setting, before.mark);
-                            }
+                            self.has_saved(life, mark, number);
                         }
                         Err(error) => self.passed_over(life, "checkpoint", error)?,
                     }
@@ -195,7 +187,20 @@ impl Job {
         Ok(false)
     }
 
-    /// A checkpoint has failed; the program goes on, unless ranks are gone.
+    /// The rank has saved `mark` as revision `number`. The revision before is complete now.
+    fn has_saved(&self, life: &mut Life, mark: Mark, number: u64) {
+        let is_for_all = std::mem::replace(&mut life.is_quiet, false);
+        life.has_saved = true;
+        if self.setting.calls == Calls::Buffer {
+            // `put` waits for the nearest level.
+            locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, None);
+        }
+        if let Some(before) = life.pending.replace(Pending { mark, number, is_for_all }) {
+            locked(&self.judge).complete_somewhere(&self.setting, before.mark);
+        }
+    }
+
+    /// A call has failed. The program goes on without it, unless ranks are gone.
     fn passed_over(&self, life: &mut Life, call: &'static str, error: Error) -> Result<(), Trouble> {
         (life.pending, life.is_quiet) = (None, false);
         if error.kind() == ErrorKind::GroupFailed {
@@ -205,13 +210,13 @@ impl Job {
         self.explained(call, &error).map_err(Trouble::Wrong)
     }
 
-    /// The number of nodes that the job has now, without those of ranks that are out.
+    /// The number of nodes that have a rank of the job, if ranks that are out do not count.
     fn nodes(&self, is_out: impl Fn(&Rank) -> bool) -> usize {
         let ranks = locked(&self.ranks);
         ranks.iter().filter(|rank| !is_out(rank)).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
     }
 
-    /// The number of nodes that do not fail together. Racks with unlike numbers of ranks cannot hold each other's copies.
+    /// The number of nodes that can hold each other's copies: 1 if the racks have unlike numbers of ranks.
     fn nodes_apart(&self) -> usize {
         let domains: Vec<usize> = {
             let ranks = locked(&self.ranks);
@@ -230,7 +235,7 @@ impl Job {
         match closed {
             Ok(()) => {
                 self.cluster.tell(|| format!("rank {rank}: closed"));
-                // A job without a state of its own leaves older ones where they are.
+                // A job that has saved nothing leaves older revisions where they are.
                 self.closed.fetch_add(has_saved.into(), Ordering::Relaxed);
                 locked(&self.judge).closed(&self.setting, pending.map(|pending| pending.mark), has_saved);
                 self.ends_after(first_rank, node, self.round.steps.len() - 1);
@@ -246,14 +251,13 @@ impl Job {
     fn restore(&self, life: &mut Life) -> Result<(), Trouble> {
         life.restores += 1;
         life.pending = None;
-        // A job that goes on with fewer nodes does not see the disks of the others.
+        // A job that goes on with fewer nodes does not see the disks of the other nodes.
         let floor = locked(&self.judge).floor(self.nodes(Rank::is_gone) == self.setting.nodes);
-        let run = (self.number * 1000 + life.generation.load(Ordering::Relaxed)) * 100 + life.restores;
-        match life.program.restore(&mut life.session, run) {
+        let job = self.number * 1000 + life.generation.load(Ordering::Relaxed);
+        match life.program.restore(&mut life.session, job * 100 + life.restores) {
             Ok(found) => {
                 self.cluster.tell(|| format!("rank {}: restores {found:?}", life.session.rank()));
                 let mut judge = locked(&self.judge);
-                let job = self.number * 1000 + life.generation.load(Ordering::Relaxed);
                 judge.restored(job, life.restores, found, floor).map_err(Trouble::Wrong)?;
                 if let Some(found) = found {
                     judge.complete_somewhere(&self.setting, found);
@@ -265,8 +269,8 @@ impl Job {
         }
     }
 
-    /// Checks for an error that a fault explains. No fault explains damage, or that another job took over in spite of the
-    /// locks.
+    /// Fails if nothing in the plan explains the error. Nothing explains damage without `rots`, or a space that another job
+    /// took in spite of the locks.
     fn explained(&self, call: &str, error: &Error) -> Result<(), String> {
         let is_possible = matches!(
             error.kind(),
@@ -278,13 +282,13 @@ impl Job {
             ErrorKind::Damaged | ErrorKind::OutOfSight if locked(&self.judge).is_rotten => true,
             // A command has the space for a moment, or another job has it.
             ErrorKind::InUse => self.round.rival.is_some() || self.round.tools.iter().any(|tool| tool.time.is_some()),
-            // The other job ends just now, and removes its levels in memory.
+            // The other job may be at its end, and remove its levels in memory.
             ErrorKind::Io | ErrorKind::NotASpace | ErrorKind::GroupFailed
                 if call == "open" && self.round.rival.is_some() =>
             {
                 true
             }
-            // One rank may give up after damage, and another try again.
+            // After damage one rank may give up while another tries again.
             ErrorKind::GroupFailed if locked(&self.judge).is_rotten => true,
             _ => !self.round.is_healthy() && is_possible,
         };

@@ -1,4 +1,4 @@
-//! Locks, and waits of a time.
+//! A sleep and a lock for the threads of a cluster.
 
 use mainstay_engine::current_world;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// Stops the thread for a time of the cluster.
+/// Stops the thread for this time of the cluster.
 pub fn sleep(time: Duration) {
     let world = current_world().expect("a thread of the cluster");
     world.wait("a time", Some(world.now() + time), &mut || false);

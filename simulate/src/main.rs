@@ -8,69 +8,69 @@ use std::{fmt, ops::Range, process::ExitCode, time::Instant};
 #[derive(Debug, Parser)]
 #[command(name = "mainstay-simulate")]
 struct Arguments {
-    /// The programs of the simulated ranks.
+    /// Programs of the simulated ranks.
     #[arg(long, value_enum, default_value_t = Kind::Regions)]
     kind: Kind,
-    /// Runs one seed, and prints its plan and story.
+    /// Run one seed, and print its plan and story.
     #[arg(long)]
     seed: Option<u64>,
-    /// With --seed: first cuts a plan that fails down to the least that still fails.
-    #[arg(long)]
+    /// Cut a plan that fails down to a smaller one that still fails. Not for slots.
+    #[arg(long, requires = "seed")]
     shrink: bool,
-    /// Runs this many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 100)]
     count: u64,
-    /// The first seed.
+    /// First seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Runs a wrong variant of the engine, until a seed shows that it is wrong.
+    /// Run a wrong variant of the code, until a seed fails.
     #[arg(long)]
     mutant: Option<String>,
-    /// Lists the wrong variants.
+    /// List the wrong variants.
     #[arg(long)]
     mutants: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// They save regions of memory.
+    /// Programs that save regions of memory.
     Regions,
-    /// They have objects that move between ranks.
+    /// Programs with objects that move between ranks.
     Objects,
-    /// They are ranks in slots, and send messages.
+    /// Ranks in slots that send messages.
     Slots,
 }
 
-/// The plan of a kind.
-enum KindOfPlan {
+/// A plan of any kind.
+enum AnyPlan {
     Jobs(Plan),
     Slots(slots::Plan),
 }
 
-impl fmt::Debug for KindOfPlan {
+impl fmt::Debug for AnyPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KindOfPlan::Jobs(plan) => plan.fmt(f),
-            KindOfPlan::Slots(plan) => plan.fmt(f),
+            AnyPlan::Jobs(plan) => plan.fmt(f),
+            AnyPlan::Slots(plan) => plan.fmt(f),
         }
     }
 }
 
-impl KindOfPlan {
+impl AnyPlan {
     fn run(&self, keeps_story: bool) -> Ran {
         match self {
-            KindOfPlan::Jobs(plan) => run(plan, keeps_story),
-            KindOfPlan::Slots(plan) => slots::run(plan, keeps_story),
+            AnyPlan::Jobs(plan) => run(plan, keeps_story),
+            AnyPlan::Slots(plan) => slots::run(plan, keeps_story),
         }
     }
 }
 
 impl Kind {
-    fn plan(self, seed: u64) -> KindOfPlan {
+    fn plan(self, seed: u64) -> AnyPlan {
         match self {
-            Kind::Regions => KindOfPlan::Jobs(Plan::of(seed)),
-            Kind::Objects => KindOfPlan::Jobs(objects::plan(seed)),
-            Kind::Slots => KindOfPlan::Slots(slots::Plan::of(seed)),
+            Kind::Regions => AnyPlan::Jobs(Plan::of(seed)),
+            Kind::Objects => AnyPlan::Jobs(objects::plan(seed)),
+            Kind::Slots => AnyPlan::Slots(slots::Plan::of(seed)),
         }
     }
 }
@@ -95,14 +95,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match arguments.seed {
-        Some(seed) => one(seed, arguments.kind, arguments.shrink),
-        None => many(arguments.from..arguments.from + arguments.count, arguments.kind, arguments.mutant.is_some()),
+        Some(seed) => run_one(seed, arguments.kind, arguments.shrink),
+        None => run_many(arguments.from..arguments.from + arguments.count, arguments.kind, arguments.mutant.is_some()),
     }
 }
 
-fn one(seed: u64, kind: Kind, is_cut: bool) -> ExitCode {
+fn run_one(seed: u64, kind: Kind, is_cut: bool) -> ExitCode {
     let plan = match kind.plan(seed) {
-        KindOfPlan::Jobs(plan) if is_cut && run(&plan, false).outcome.is_err() => KindOfPlan::Jobs(shrink(&plan)),
+        AnyPlan::Jobs(plan) if is_cut && run(&plan, false).outcome.is_err() => AnyPlan::Jobs(shrink(&plan)),
         plan => plan,
     };
     println!("{plan:#?}");
@@ -120,12 +120,13 @@ fn one(seed: u64, kind: Kind, is_cut: bool) -> ExitCode {
     }
 }
 
-/// Runs `seeds`, or only those up to the first that fails.
-fn many(seeds: Range<u64>, kind: Kind, up_to_first: bool) -> ExitCode {
-    let (begun, count) = (Instant::now(), seeds.end - seeds.start);
-    let (mut failed, mut steps, mut acknowledged, mut restores) = (0, 0, 0, 0);
+/// Runs `seeds`. Stops after the first that fails if `up_to_first`.
+fn run_many(seeds: Range<u64>, kind: Kind, up_to_first: bool) -> ExitCode {
+    let begun = Instant::now();
+    let (mut count, mut failed, mut steps, mut acknowledged, mut restores) = (0_u32, 0, 0, 0, 0);
     for seed in seeds {
         let ran = kind.plan(seed).run(false);
+        count += 1;
         steps += ran.steps;
         acknowledged += ran.acknowledged;
         restores += ran.restores;
@@ -141,7 +142,7 @@ fn many(seeds: Range<u64>, kind: Kind, up_to_first: bool) -> ExitCode {
     println!(
         "{count} runs in {seconds:.1} s, {:.0} a minute: {failed} failed; {steps} hand-overs, {acknowledged} revisions \
          promised, {restores} restores",
-        count as f64 / seconds * 60.0
+        f64::from(count) / seconds * 60.0
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

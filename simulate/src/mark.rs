@@ -1,6 +1,6 @@
 //! The mark of a state.
 
-/// Newer marks are greater: a run is the time between two openings or rewinds.
+/// Newer marks are greater. A run is the part of a job between two restores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub run: u64,

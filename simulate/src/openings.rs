@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Of all jobs on one space.
+/// The ranks of all jobs that have opened one space.
 #[derive(Debug, Default)]
 pub struct Openings(Mutex<Vec<Entry>>);
 
@@ -36,7 +36,7 @@ impl Openings {
         Ok(Opening(is_open))
     }
 
-    /// Only `job` has the space open, or none.
+    /// Fails if a job other than `job` has the space open.
     pub fn check(&self, job: Option<u64>) -> Result<(), String> {
         let all = locked(&self.0);
         let is_open = |one: &&Entry| one.is_open.load(Ordering::Acquire) && one.death.time().is_none();

@@ -1,10 +1,10 @@
-//! The operator's work: starts one job after the other, with their commands, and carries out the planned faults.
+//! The operator of a cluster: starts jobs and commands, and carries out the planned faults.
 
 use crate::{
     cluster::{Cluster, Fault, ProcessId},
     job::{Job, Rank},
     judge::Judge,
-    left,
+    leaks,
     lock::{locked, sleep},
     plan::{Plan, PlannedFault, Round, Step, Tool},
     rot::rot,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// The operator's work: starts one job after the other, and carries out the planned faults.
+/// Runs the jobs of `plan`, one after the other. If the last one ends in order, another job runs on the copied space.
 pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -> Result<(), Fault> {
     for node in 0..plan.setting.nodes {
         for name in ["memory", "disk"] {
@@ -33,7 +33,7 @@ pub fn operate(cluster: &Arc<Cluster>, plan: &Plan, judge: &Arc<Mutex<Judge>>) -
     for (index, round) in (1..).zip(&plan.rounds) {
         is_in_order = operate_round(cluster, plan, round, index, &space, &copy)?;
     }
-    // A space that was copied is a space of its own.
+    // The copy is a space of its own, so a job can go on there.
     if is_in_order && copy.path.exists() {
         let last = plan.rounds.len() as u64 + 1;
         let steps = vec![Step::Save { bytes: 5_000, ticks: 0 }, Step::Wait, Step::Close];
@@ -73,9 +73,9 @@ fn operate_round(
         Work { cluster, setting, tool, space: space.clone(), copy: copy.clone() }.start()
     };
     operate_job(cluster, &job, &rival, &start);
-    left::check_after(&job, &rival)?;
+    leaks::check_after(&job, &rival)?;
     operate_after(cluster, &job, &start);
-    left::check(cluster)?;
+    leaks::check(cluster)?;
     Ok(job.has_closed())
 }
 
@@ -135,7 +135,7 @@ fn carry_out(cluster: &Cluster, job: &Job, first: &[ProcessId], fault: PlannedFa
         PlannedFault::Stalls { rank, length, .. } => cluster.stall(first[rank], length),
         PlannedFault::NodeLost { node, with_disk, .. } => job.lose(&[(node, with_disk)]),
         PlannedFault::ClockJumps { by_seconds, .. } => cluster.jump_clock(by_seconds * 1_000_000_000),
-        // The ranks do the others themselves.
+        // The other faults happen in the ranks themselves.
         _ => {}
     }
 }

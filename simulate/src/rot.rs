@@ -7,7 +7,8 @@ use std::{
     path::PathBuf,
 };
 
-/// Changes a byte of a file with revisions, on a disk of a node or in the space.
+/// Changes a byte of a file with revisions, on a disk of a node or in the space. Both numbers count modulo the files and
+/// the bytes that there are.
 pub fn rot(cluster: &Cluster, job: &Job, file: usize, byte: u64) {
     let disks = (0..job.setting.nodes).map(|node| (Place::Disk, cluster.node_folder(node).join("disk")));
     let mut all: Vec<(Place, PathBuf)> = Vec::new();

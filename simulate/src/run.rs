@@ -13,14 +13,16 @@ use std::{
     time::Duration,
 };
 
-/// The outcome of a run.
+/// A run that is over.
 #[derive(Debug)]
 pub struct Ran {
     pub outcome: Result<(), Fault>,
     /// Empty unless it was asked for.
     pub story: Vec<String>,
+    /// Hand-overs from thread to thread.
     pub steps: u64,
     pub time: Duration,
+    /// Promised revisions.
     pub acknowledged: u64,
     pub restores: u64,
 }

@@ -3,7 +3,7 @@
 use crate::{acts::Act, mark::Mark};
 use mainstay_engine::{Error, Session};
 
-/// The errors of a restore.
+/// The error of a restore, or of an act.
 #[derive(Debug)]
 pub enum Restoring {
     Refused(Error),
@@ -14,13 +14,13 @@ pub enum Restoring {
 pub trait Workload {
     fn protect(&mut self, session: &mut Session) -> Result<(), Error>;
 
-    /// The job goes on after a recovery, with so many ranks.
+    /// The job goes on after a recovery. The rank has the number `rank` of `ranks`.
     fn goes_on(&mut self, session: &mut Session, rank: usize, ranks: usize) -> Result<(), Error>;
 
     /// Fills the state with the values of `mark`, in about so many bytes.
     fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error>;
 
-    /// Has the state of `mark` for some time before it is saved.
+    /// Keeps the state of `mark` for some ticks before it is saved.
     fn dawdle(&mut self, _session: &mut Session, _mark: Mark, _ticks: u32) -> Result<(), Error> {
         Ok(())
     }
@@ -28,8 +28,7 @@ pub trait Workload {
     /// Saves the state, and returns the number of the revision.
     fn save(&mut self, session: &mut Session) -> Result<u64, Error>;
 
-    /// Restores the state, and checks that all of it belongs to one mark. The time until the next restore has the number
-    /// `run`.
+    /// Restores the state, and checks that all of it belongs to one mark. `run` is the number of the run that begins here.
     fn restore(&mut self, session: &mut Session, run: u64) -> Result<Option<Mark>, Restoring>;
 
     /// Lets the objects act, if it has any.

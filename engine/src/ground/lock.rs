@@ -9,7 +9,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     if let Some(world) = world() {
         world.step();
         let is_free = || !matches!(mutex.try_lock(), Err(TryLockError::WouldBlock));
-        // Another thread that waited for it, too, may have run first.
+        // Another thread that waited for this lock may have run first.
         while !is_free() {
             world.wait("a lock", None, &mut { is_free });
         }

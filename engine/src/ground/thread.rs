@@ -18,7 +18,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Thread<T> {
     end: Arc<End<T>>,
-    /// `None`: it is one of a simulated world.
+    /// `None`: the thread is in a simulated world.
     handle: Option<JoinHandle<()>>,
 }
 
@@ -32,7 +32,7 @@ struct End<T> {
 /// Where threads are started that borrow; all end before `scope` returns.
 pub(crate) struct Scope<'scope, 'env> {
     threads: &'scope thread::Scope<'scope, 'env>,
-    /// Those of a simulated world.
+    /// The ends of threads in a simulated world.
     simulated: Mutex<Vec<Arc<End<()>>>>,
 }
 
@@ -41,8 +41,8 @@ impl<T> End<T> {
         Arc::new(End { result: Mutex::new(None), is_over: AtomicBool::new(false) })
     }
 
-    /// Keeps the result of `work`, also if it panics.
-    fn of(&self, work: impl FnOnce() -> T) {
+    /// Does `work`, and keeps its result, even if it panics.
+    fn keep_result_of(&self, work: impl FnOnce() -> T) {
         let result = catch_unwind(AssertUnwindSafe(|| in_default_arithmetic(work)));
         *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         self.is_over.store(true, Ordering::Release);
@@ -83,7 +83,7 @@ fn wait_for<T>(all: &[Arc<End<T>>]) {
 pub(crate) fn spawn<T: Send + 'static>(name: String, work: impl FnOnce() -> T + Send + 'static) -> Result<Thread<T>> {
     let end = End::new();
     let of_thread = end.clone();
-    let run = move || of_thread.of(work);
+    let run = move || of_thread.keep_result_of(work);
     let handle = match world() {
         Some(world) => {
             world.start(&name, Box::new(run));
@@ -106,8 +106,8 @@ impl<'scope> Scope<'scope, '_> {
             Some(world) => {
                 let end = End::new();
                 let of_thread = end.clone();
-                let run: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || of_thread.of(work));
-                // SAFETY: only the lifetime changes. The scope waits for the thread before what it borrows goes.
+                let run: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || of_thread.keep_result_of(work));
+                // SAFETY: only the lifetime changes. The scope ends after the thread, and before the values that it borrows.
                 #[allow(unsafe_code)]
                 let run = unsafe { mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Box<dyn FnOnce() + Send>>(run) };
                 world.start(name, run);

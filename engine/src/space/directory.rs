@@ -358,8 +358,8 @@ pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 
-/// Removes unfinished layouts, probes, statuses, journals and notes of salvages left by a crash. Only for the newest job: a job thought
-/// dead that still makes a layout fails at naming it, and one that still probes is about to be refused.
+/// Removes unfinished layouts, probes, statuses, journals and notes of salvages left by a crash. Only for the newest job: a
+/// job thought dead that still makes a layout fails at naming it, and one that still probes is about to be refused.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left = |name: &&String| {

@@ -1,7 +1,7 @@
 //! A long manifest, compressed. Otherwise the list of a shard that changes a little at each checkpoint would take more
 //! room than its data.
 //!
-//! Invariant: unpacking takes no more memory than the bytes that really come out, which are bounded. A length that is only
+//! Invariant: unpacking takes memory for the bytes that really come out, and their number is bounded. A length that is only
 //! claimed takes none.
 
 use super::format::{MANIFEST_BYTES_MAX, Refusal};

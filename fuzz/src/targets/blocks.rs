@@ -71,7 +71,7 @@ fn catalogue(bytes: &[u8]) {
     }
 }
 
-/// The blocks with which processes talk to a job, each by each reader.
+/// The blocks by which processes talk to a job. Each reader of such a block reads the bytes.
 fn words(bytes: &[u8]) {
     let Some(block) = bytes.first_chunk() else { return };
     if let HoldBlock::Hold(hold) = HoldBlock::parse(block) {

@@ -1,6 +1,6 @@
 //! Programs: for the variables of the running one, for slots, and for the library that redirects files.
 
-use crate::{Memory, Target, scratch::scratch};
+use crate::{MemoryMax, Target, scratch::scratch};
 use std::{
     fs::{self, File},
     path::PathBuf,
@@ -13,7 +13,7 @@ pub(super) static TARGETS: [Target; 3] = [
 ];
 
 /// The first bytes of a file are read at once, and a list of addresses is stored in bits.
-const MEMORY: Memory = Memory { fixed: 512 << 10, for_each: 64 };
+const MEMORY: MemoryMax = MemoryMax { fixed: 512 << 10, for_each: 64 };
 
 fn variables(bytes: &[u8]) {
     drop(mainstay_engine::fuzzing::variables(bytes));

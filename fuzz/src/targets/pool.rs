@@ -44,7 +44,7 @@ pub(crate) fn is_staged([pool, record, layout]: &[Vec<u8>; 3]) -> bool {
     !pool.is_empty() && !layout.is_empty() && u32_at(record, at::SHARD) == SEALED
 }
 
-/// The first byte chooses the file that is patched.
+/// The first byte of an input chooses the file that is patched.
 fn pool(bytes: &[u8]) {
     let [pool, record, layout] = &*FILES;
     let (which, patches) = bytes.split_first().unwrap_or((&0, &[]));

@@ -2,7 +2,7 @@
 
 use super::blocks::{repair_header, u32_at};
 use crate::{
-    Target,
+    MemoryMax, Target,
     patches::Patched,
     program::{Memory, config},
     promises::told,
@@ -15,8 +15,8 @@ use std::{fs, ops::Range, path::Path, sync::LazyLock};
 pub(super) static TARGETS: [Target; 2] =
     [Target::new("space", space, 800).with_memory(SPACE), Target::new("job", job, 300).with_memory(SPACE)];
 
-/// A reader holds blocks and rows of hashes.
-pub(super) const SPACE: crate::Memory = crate::Memory { fixed: 32 << 20, for_each: 64 };
+/// The reader of a space holds blocks and rows of hashes.
+pub(super) const SPACE: MemoryMax = MemoryMax { fixed: 32 << 20, for_each: 64 };
 
 const NAME: &str = "layout-000001-000000-00000000.mainstay";
 /// The image of the layout, beside the kept inputs.
@@ -30,7 +30,7 @@ const PART_BYTES: usize = 8 << 10;
 pub(super) fn make(folder: &Path, layout: &Patched, patches: &[u8]) {
     let mut layout = layout.with(patches);
     repair(&mut layout);
-    // A job before it has left other files.
+    // The last input has left other files.
     drop(fs::remove_dir_all(folder));
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join(NAME), layout).unwrap();
@@ -56,7 +56,7 @@ fn space(patches: &[u8]) {
     }
 }
 
-/// The program comes back, and saves again.
+/// The program restores its state, and saves it again.
 fn job(patches: &[u8]) {
     let (folder, mut memory) = (scratch("job"), Memory::new(20));
     make(&folder, &LAYOUT, patches);

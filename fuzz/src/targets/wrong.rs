@@ -36,7 +36,7 @@ fn time(bytes: &[u8]) {
     });
 }
 
-/// Reads what it does not write.
+/// Writes other bytes than it reads.
 fn writer(bytes: &[u8]) {
     comes_back(bytes, |bytes| Some(bytes.split_last()?.1.to_vec()));
 }

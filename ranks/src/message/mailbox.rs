@@ -85,7 +85,7 @@ pub(crate) struct SavedMailbox {
 }
 
 impl SavedMailbox {
-    /// Whether its messages come from ranks of a job with so many.
+    /// Whether all its messages come from ranks of a job with this number of ranks.
     pub fn is_of(&self, ranks: usize) -> bool {
         self.arrived.iter().chain(self.taken.values()).all(|arrived| (arrived.label.source as usize) < ranks)
     }

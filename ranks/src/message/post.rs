@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::address::{Slot, Slots};
 
-/// The simulation has small messages of every kind.
+/// The simulation has lower limits, so that small messages use every path.
 const SMALL: bool = cfg!(feature = "simulation");
 /// A message of more bytes waits with its sender until its receiver is ready.
 const SHORT_MAX: u64 = if SMALL { 600 } else { 64 << 10 };
@@ -272,7 +272,7 @@ impl Post {
         if is_of_ranks && !(self.boxes.contains_key(&head.destination) && (head.source as usize) < self.places.len()) {
             let Head { source, destination, .. } = head;
             return Err(Error::Refused(format!(
-                "a message of rank {source} has come to rank {destination}, which is not here"
+                "a message from rank {source} to rank {destination}: no such sender, or the receiver is not here"
             )));
         }
         match head.kind {

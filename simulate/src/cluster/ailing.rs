@@ -11,7 +11,7 @@ use std::{
 /// A file system of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// That which all nodes see.
+    /// The file system that all nodes see.
     Shared,
     /// The disk of this node.
     Disk(usize),
@@ -40,6 +40,7 @@ impl Cluster {
         state.ailing.push((folder, ailment));
     }
 
+    /// Ends all ailments.
     pub fn mend(&self) {
         self.lock().ailing.clear();
     }
@@ -55,7 +56,7 @@ pub(super) fn met(ailing: &[(PathBuf, Ailment)], operation: FileOperation<'_>) -
 }
 
 impl Ailment {
-    /// The error of `operation`.
+    /// The error that `operation` meets, if any.
     pub(super) fn error(self, operation: FileOperation<'_>) -> Option<io::Error> {
         let code = match (self, operation) {
             (Ailment::Io, FileOperation::Lock { .. }) | (Ailment::Slow, _) => return None,

@@ -9,7 +9,7 @@ use std::{
 const STACK_BYTES: usize = 2 << 20;
 
 thread_local! {
-    /// Where the coroutine that runs on this thread of the system stops.
+    /// Suspends the coroutine that runs on this thread of the system.
     static RUNNING: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
     /// Stacks of coroutines that have ended.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
@@ -43,7 +43,7 @@ impl Coroutine {
 impl Drop for Coroutine {
     fn drop(&mut self) {
         let Some(mut coroutine) = self.0.take() else { return };
-        // SAFETY: nothing uses values on this stack again: the whole process of the cluster is over.
+        // SAFETY: the work is over, or the whole run is, so nothing uses values on this stack again.
         #[allow(unsafe_code)]
         unsafe {
             coroutine.force_reset();

@@ -247,6 +247,7 @@ fn kept_of(bytes: usize, loss: Loss, random: &mut Rng) -> Range<usize> {
 }
 
 impl State {
+    /// Notes an operation that has succeeded.
     pub(super) fn after(&mut self, process: ProcessId, operation: FileOperation<'_>) {
         let node = self.processes[process.0].node;
         match operation {
@@ -291,7 +292,7 @@ impl State {
 
     fn note_write(&mut self, node: Node, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(descriptor) = self.disks.note_write(node, file, at, bytes)? {
-            // It had been a process's, and is not any more.
+            // A process had this descriptor, closed it, and does not own it any more.
             self.descriptors.remove(&descriptor);
         }
         Ok(())
@@ -309,6 +310,7 @@ impl State {
 }
 
 impl Cluster {
+    /// Counts an operation of a process. The process may die in it, or the operation may fail or take some time.
     pub(super) fn before(&self, by: &ThreadWorld, operation: FileOperation<'_>) -> io::Result<()> {
         let mut state = self.lock();
         if matches!(operation, FileOperation::Open { .. } | FileOperation::Read { .. }) {

@@ -1,4 +1,4 @@
-//! What killed processes have left in this process of the system: the kernel frees it at the end of a real one.
+//! Mappings and open files of killed processes. The kernel would free those of a real process.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Unmaps and closes all files below `folder`. Call it once no thread of the cluster runs again.
+/// Unmaps and closes all files below `folder`. Call it once no thread of the cluster can run again.
 pub(super) fn remove(folder: &Path) {
     for (start, bytes) in mappings(folder) {
         // SAFETY: the mapping belongs to a thread that never runs again.
@@ -16,7 +16,7 @@ pub(super) fn remove(folder: &Path) {
         }
     }
     for descriptor in descriptors(folder) {
-        // SAFETY: as above.
+        // SAFETY: the descriptor belongs to a thread that never runs again.
         #[allow(unsafe_code)]
         unsafe {
             libc::close(descriptor);
@@ -40,6 +40,7 @@ fn is_below(path: &str, folder: &Path) -> bool {
     Path::new("/").join(path).starts_with(folder)
 }
 
+/// The open files below `folder`. The folder itself stays open: its descriptor is the lock of the run.
 fn descriptors(folder: &Path) -> Vec<RawFd> {
     let all = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let is_below = |path: &PathBuf| fs::read_link(path).is_ok_and(|file| file != folder && file.starts_with(folder));

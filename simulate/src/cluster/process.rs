@@ -35,7 +35,7 @@ impl ProcessId {
 /// The time within which all others notice a death.
 pub const NOTICED_WITHIN: Duration = Duration::from_millis(5);
 
-/// Tells whether a process was killed. It may be asked by conditions.
+/// Tells whether a process was killed. It takes no lock, so conditions of waits may ask it.
 #[derive(Debug, Clone)]
 pub struct Death(Arc<AtomicU64>);
 
@@ -71,7 +71,7 @@ pub(super) struct Process {
     pub(super) life: Life,
     /// The time of its death in nanoseconds, for conditions; `u64::MAX`: it lives, or has ended in order.
     pub(super) died: Arc<AtomicU64>,
-    /// Operations that change something outside the process.
+    /// Operations so far that change something outside the process.
     pub(super) operations: u64,
     pub(super) dies_at: Option<u64>,
     pub(super) fails_at: BTreeMap<u64, Failure>,
@@ -131,10 +131,10 @@ impl Cluster {
         id
     }
 
-    /// Kills a process: none of its threads runs again. A thread that kills its own process does not return.
+    /// Kills a process: none of its threads is chosen again. A thread that kills its own process must call
+    /// `stop_if_killed` next.
     pub fn kill(&self, process: ProcessId) {
-        let mut state = self.lock();
-        state.kill(process);
+        self.lock().kill(process);
     }
 
     /// Does not return to a thread that has killed its own process.
@@ -152,33 +152,26 @@ impl Cluster {
         Death(self.lock().processes[process.0].died.clone())
     }
 
-    pub fn lives(&self, process: ProcessId) -> bool {
-        self.lock().processes[process.0].life == Life::Lives
-    }
-
-    /// Whether any process was killed. The system keeps its memory until the end of the run.
+    /// Whether any process was killed. Its mappings stay until the end of the run.
     pub fn has_killed(&self) -> bool {
         self.lock().processes.iter().any(|process| process.life == Life::Killed)
     }
 
-    pub fn was_killed(&self, process: ProcessId) -> bool {
-        self.lock().processes[process.0].life == Life::Killed
-    }
-
-    /// The process dies before its `operation`th operation from now.
+    /// The process dies in the last of so many operations from now. A write is then done in part.
     pub fn dies_in(&self, process: ProcessId, operations: u64) {
         let mut state = self.lock();
         let process = &mut state.processes[process.0];
         process.dies_at = Some(process.operations + operations);
     }
 
+    /// The last of so many operations from now fails.
     pub fn fails_in(&self, process: ProcessId, operations: u64, failure: Failure) {
         let mut state = self.lock();
         let process = &mut state.processes[process.0];
         process.fails_at.insert(process.operations + operations, failure);
     }
 
-    /// The process of the thread that calls.
+    /// The process of the calling thread.
     pub fn this_process(&self) -> ProcessId {
         ProcessId::of_number(current_world().expect("a thread of the cluster").process_id())
     }
@@ -196,7 +189,7 @@ impl Cluster {
         self.lock().processes[process.0].variables.insert(name.to_owned(), value.into());
     }
 
-    /// A file that a process has left open at its end.
+    /// A file that a process has left open, although it ended in order.
     pub fn left_open(&self) -> Option<String> {
         let state = self.lock();
         let left = state.descriptors.iter().find(|(descriptor, (owner, inode))| {

@@ -1,4 +1,4 @@
-//! The one thread that runs, and the choice of the next.
+//! Runs one thread at a time, and chooses the next.
 
 use super::{
     ailing::Ailment,
@@ -8,6 +8,7 @@ use super::{
     process::{Process, ProcessId},
     thread::ThreadWorld,
 };
+use crate::lock::locked;
 use fastrand::Rng;
 use mainstay_engine::set_world;
 use std::{
@@ -28,9 +29,9 @@ use std::{
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub steps: u64,
-    /// In the cluster.
+    /// Time of the cluster.
     pub time: Duration,
-    /// Of the machine: a wait that the simulation does not see stops it.
+    /// Time of the machine. A thread that waits where the simulation does not see it would take forever.
     pub real: Duration,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct State {
     pub(super) steps: u64,
     /// Times at which a condition may become true.
     pub(super) moments: BTreeSet<Duration>,
-    /// `None`: the run is over.
+    /// The thread that runs; `None`: the run is over, or has not begun.
     pub(super) running: Option<usize>,
     outcome: Option<Result<(), Fault>>,
     story: Option<Vec<String>>,
@@ -131,7 +132,8 @@ unsafe impl Send for Condition {}
 impl Condition {
     #[allow(unsafe_code)]
     pub(super) fn of(condition: &mut dyn FnMut() -> bool) -> Condition {
-        // SAFETY: only the lifetime changes. The thread waits until the condition is given up.
+        // SAFETY: only the lifetime changes. The condition is on the stack of a thread that stays stopped while its status
+        // has the condition.
         Condition(unsafe {
             std::mem::transmute::<*mut dyn FnMut() -> bool, *mut (dyn FnMut() -> bool + 'static)>(condition)
         })
@@ -142,10 +144,6 @@ impl Condition {
         // SAFETY: the thread is stopped in the call that made this.
         unsafe { (*self.0)() }
     }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cluster {
@@ -248,7 +246,7 @@ impl Cluster {
         self.ended.notify_all();
     }
 
-    /// The run has failed.
+    /// Ends the run with a fault. The first fault counts.
     pub fn has_failed(&self, why: String) {
         let mut state = self.lock();
         self.fail(&mut state, why);
@@ -269,7 +267,7 @@ impl Cluster {
         Duration::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// A condition may become true in so long a time. Returns that moment.
+    /// Looks at all conditions again in so long a time. Returns that moment.
     pub fn in_time(&self, time: Duration) -> Duration {
         let mut state = self.lock();
         let moment = state.now + time;
@@ -338,7 +336,7 @@ impl Cluster {
         state.running = self.next(&mut state);
     }
 
-    /// The thread that runs next; `None`: no one ever can, or the run is over.
+    /// Chooses the next thread; `None`: the run is over.
     fn next(&self, state: &mut State) -> Option<usize> {
         if state.outcome.is_some() {
             return None;
@@ -350,53 +348,64 @@ impl Cluster {
             return None;
         }
         loop {
-            let mut ready = Vec::with_capacity(state.threads.len());
-            let (now, progress) = (state.now, state.progress);
-            for (index, thread) in state.threads.iter_mut().enumerate() {
-                if state.processes[thread.process.0].stalls(now) {
-                    continue;
-                }
-                match &mut thread.status {
-                    Status::Ready { .. } => ready.push(index),
-                    Status::Waiting { until, condition, .. } => {
-                        let is_met = condition.is_met();
-                        if is_met || until.is_some_and(|until| until <= now) {
-                            thread.status = Status::Ready { is_met };
-                            ready.push(index);
-                        }
-                    }
-                    Status::Looking { until, seen } => {
-                        if *until <= now || seen.is_some_and(|seen| seen != progress) {
-                            thread.status = Status::Ready { is_met: true };
-                            ready.push(index);
-                        }
-                    }
-                    Status::Ended | Status::Killed => {}
-                }
-            }
+            let ready = state.ready_threads();
             if !ready.is_empty() {
                 return Some(ready[state.random.usize(0..ready.len())]);
             }
-            let runs = |thread: &&ThreadState| !state.processes[thread.process.0].stalls(now);
-            let untils = state.threads.iter().filter(runs).filter_map(|thread| match &thread.status {
-                Status::Waiting { until, .. } => *until,
-                Status::Looking { until, .. } => Some(*until),
-                _ => None,
-            });
-            let moment = state.moments.pop_first();
-            let Some(until) = untils.chain(moment).min() else {
-                let why = format!("nobody can go on; {}", state.waits());
+            if !state.pass_time() {
+                let why = format!("no thread can go on; {}", state.waits());
                 self.fail(state, why);
                 return None;
-            };
-            state.moments.extend(moment.filter(|moment| *moment > until));
-            state.now = state.now.max(until);
+            }
             self.clock.store(state.now.as_nanos() as u64, Ordering::Relaxed);
         }
     }
 }
 
 impl State {
+    /// The threads that can go on now. Each of them is `Ready` from now on.
+    fn ready_threads(&mut self) -> Vec<usize> {
+        let mut ready = Vec::with_capacity(self.threads.len());
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            if self.processes[thread.process.0].stalls(self.now) {
+                continue;
+            }
+            match &mut thread.status {
+                Status::Ready { .. } => ready.push(index),
+                Status::Waiting { until, condition, .. } => {
+                    let is_met = condition.is_met();
+                    if is_met || until.is_some_and(|until| until <= self.now) {
+                        thread.status = Status::Ready { is_met };
+                        ready.push(index);
+                    }
+                }
+                Status::Looking { until, seen } => {
+                    if *until <= self.now || seen.is_some_and(|seen| seen != self.progress) {
+                        thread.status = Status::Ready { is_met: true };
+                        ready.push(index);
+                    }
+                }
+                Status::Ended | Status::Killed => {}
+            }
+        }
+        ready
+    }
+
+    /// Lets the time pass until the next moment at which a thread may go on. False: there is none.
+    fn pass_time(&mut self) -> bool {
+        let runs = |thread: &&ThreadState| !self.processes[thread.process.0].stalls(self.now);
+        let untils = self.threads.iter().filter(runs).filter_map(|thread| match &thread.status {
+            Status::Waiting { until, .. } => *until,
+            Status::Looking { until, .. } => Some(*until),
+            _ => None,
+        });
+        let moment = self.moments.pop_first();
+        let Some(until) = untils.chain(moment).min() else { return false };
+        self.moments.extend(moment.filter(|moment| *moment > until));
+        self.now = self.now.max(until);
+        true
+    }
+
     pub(super) fn tell(&mut self, line: impl FnOnce() -> String) {
         if let Some(story) = self.story.as_mut().filter(|_| self.outcome.is_none()) {
             let seconds = self.now.as_secs_f64();

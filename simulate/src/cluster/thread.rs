@@ -107,6 +107,7 @@ impl World for ThreadWorld {
     }
 
     fn before(&self, operation: FileOperation<'_>) -> io::Result<()> {
+        // Faults show most often where others run between two operations on files.
         self.may_switch(20);
         self.cluster.before(self, operation)
     }

@@ -1,8 +1,8 @@
 //! The program's own messages and collectives, apart from the engine's.
 
 use super::{Channel, Newest, SimulatedGroup, Started, failed, locked};
-use mainstay_engine::{Result, group::Group};
-use std::collections::VecDeque;
+use mainstay_engine::{FileOperation, Result, current_world, group::Group};
+use std::{collections::VecDeque, path::Path};
 
 /// Makes the groups for the program's own messages.
 #[derive(Clone)]
@@ -16,6 +16,12 @@ impl ProgramChannel {
     }
 }
 
+/// Counts a message among the operations of its process: the process may die in it. Other faults do not touch messages.
+pub fn count_message() {
+    let world = current_world().expect("a thread of the cluster");
+    let _ = world.before(FileOperation::Make { path: Path::new("a message") });
+}
+
 impl SimulatedGroup {
     /// The channel for the program's own messages.
     pub fn program_channel(&self) -> ProgramChannel {
@@ -24,12 +30,13 @@ impl SimulatedGroup {
 
     /// Waits until a message of this rank is complete, or can no longer be.
     pub fn wait_for_some(&self) {
-        let sends = |one: &Started| match one {
+        // The other rank of a message that is not complete, and whether it is the receiver.
+        let peer = |one: &Started| match one {
             Started::Send { to, .. } => Some((*to, true)),
             Started::Receive { from, .. } => Some((*from, false)),
             Started::Received(_) => None,
         };
-        let started: Vec<_> = locked(&self.started).iter().map(|(message, one)| (*message, sends(one))).collect();
+        let started: Vec<_> = locked(&self.started).iter().map(|(message, one)| (*message, peer(one))).collect();
         self.wait("messages", |state| {
             started.iter().any(|(message, of)| match *of {
                 None => true,
@@ -49,7 +56,7 @@ impl SimulatedGroup {
         Ok(())
     }
 
-    /// Takes a message that has arrived, with its sender. An error: there is none, and a rank has failed.
+    /// Takes a message that has arrived, with its sender. Fails if there is none and a rank has failed.
     pub fn take_any(&self) -> Result<Option<(usize, Vec<u8>)>> {
         let mut state = locked(&self.meeting.state);
         if let Some(from) = (0..self.size()).find(|from| self.has_arrived(&state, *from)) {

@@ -1,4 +1,4 @@
-//! The answers of commands: held revisions stay, and those after a rollback never come back.
+//! The answers of commands: held revisions stay, and a rollback removes newer revisions for good.
 
 use super::{Judge, Place, Promise, tended::text};
 use crate::mark::Mark;
@@ -20,13 +20,13 @@ impl Judge {
         RollingBack { to, newest, withdrawn }
     }
 
-    /// It was refused, and has changed nothing.
+    /// The rollback was refused: all revisions are still there.
     pub fn stayed(&mut self, RollingBack { to, newest, withdrawn }: RollingBack) {
         self.tended.void.retain(|range| *range != (to, newest));
         self.promises.extend(withdrawn);
     }
 
-    /// It has succeeded. `in_space`: the space itself has the whole revision.
+    /// The rollback has succeeded. `in_space`: the space itself has the whole revision.
     pub fn rolled_back(&mut self, RollingBack { to, newest, .. }: RollingBack, in_space: bool) {
         self.tended.gone.push((to, newest));
         self.tended.void.push((to, self.tended.newest));
@@ -35,7 +35,7 @@ impl Judge {
         }
     }
 
-    /// Revisions other than the newest may go from each place.
+    /// A prune begins to write. From now on each place may have only its newest revision.
     pub fn pruned(&mut self) {
         for place in [Place::Memory, Place::Disk, Place::Pfs] {
             let has = |promise: &Promise| promise.copies.get(&place).is_some_and(|count| *count > 0);
@@ -46,12 +46,12 @@ impl Judge {
         }
     }
 
-    /// The space itself keeps the revision.
+    /// A command holds the revision in the space itself.
     pub fn held(&mut self, number: u64, mark: Mark) {
         self.tended.held.insert(number, mark);
     }
 
-    /// Releases this revision, or all.
+    /// A command releases this revision, or all.
     pub fn released(&mut self, number: Option<u64>) {
         self.tended.held.retain(|held, _| number.is_some_and(|number| number != *held));
     }

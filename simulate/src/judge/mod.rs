@@ -26,31 +26,32 @@ struct Promise {
     copies: BTreeMap<Place, u32>,
 }
 
+/// The judge of one space.
 #[derive(Debug, Default)]
 pub struct Judge {
     promises: Vec<Promise>,
     /// The marks that the ranks restored, by job and number of the restore.
     restored: BTreeMap<(u64, u64), BTreeSet<Option<Mark>>>,
-    /// The number of each stretch of a job between two restores, in the order of their first states.
+    /// The number of each run, by job, recoveries and restores. Runs count in the order of their first states.
     runs: BTreeMap<(u64, u64, u64), u64>,
     tended: Tended,
-    /// Damage is explained.
+    /// A byte has changed on a disk, which explains damage.
     pub is_rotten: bool,
     pub acknowledged: u64,
     pub restores: u64,
 }
 
 impl Judge {
-    /// A program has a new state, which it may save, in this stretch of a job: job, recoveries and restores.
-    pub fn begins(&mut self, stretch: (u64, u64, u64), step: u64) -> Mark {
+    /// A program makes a new state, in the run with this number of the job, of recoveries, and of restores. Returns its mark.
+    pub fn begins(&mut self, run: (u64, u64, u64), step: u64) -> Mark {
         let next = self.runs.len() as u64 + 1;
-        let mark = Mark { run: *self.runs.entry(stretch).or_insert(next), step };
+        let mark = Mark { run: *self.runs.entry(run).or_insert(next), step };
         self.tended.began(mark);
         mark
     }
 
-    /// All ranks, on so many nodes, know that the revision is complete. It is on the nearest level with its copies; with
-    /// `number`, the revision's, it is also on those of the other levels that take this number.
+    /// All ranks, on `nodes` nodes, know that the revision is complete. The nearest level has it, with its copies. If
+    /// `number` is given, each other level that takes the revision of this number has it, too.
     pub fn complete(&mut self, setting: &Setting, nodes: usize, mark: Mark, number: Option<u64>) {
         let every = |copies: u32| if copies > 0 { 1 } else { 0 };
         let levels = [
@@ -65,7 +66,7 @@ impl Judge {
         self.promise(mark, copies.map(|(_, (place, copies, _))| (place, copies.min(nodes as u32))).collect());
     }
 
-    /// Some level has the revision, and no loss of a node was ruled out.
+    /// The revision is complete on the nearest level. Nothing is promised for the loss of a node.
     pub fn complete_somewhere(&mut self, setting: &Setting, mark: Mark) {
         let place = match setting {
             Setting { memory_copies: 1.., .. } => Place::Memory,
@@ -86,7 +87,7 @@ impl Judge {
         newest.inspect(|mark| self.promise_at(*mark, place));
     }
 
-    /// One copy is at this place.
+    /// At least one copy is at this place.
     pub fn promise_at(&mut self, mark: Mark, place: Place) {
         self.promise(mark, BTreeMap::from([(place, 1)]));
     }
@@ -109,7 +110,7 @@ impl Judge {
         }
     }
 
-    /// Nodes are lost, each with its disk or without.
+    /// Nodes that fail together are lost, with their disks or without them: each revision loses one copy there.
     pub fn lost(&mut self, with_disk: bool) {
         for promise in &mut self.promises {
             for (place, count) in &mut promise.copies {
@@ -131,7 +132,7 @@ impl Judge {
         }
     }
 
-    /// The oldest mark that may come back, where all nodes are `seen` or only the space.
+    /// The oldest mark that a restore may return. Copies on nodes count if `nodes_are_seen`.
     pub fn floor(&self, nodes_are_seen: bool) -> Option<Mark> {
         let is_seen = |place: &Place| nodes_are_seen || *place == Place::Pfs;
         let is_left = |promise: &&Promise| promise.copies.iter().any(|(place, count)| *count > 0 && is_seen(place));

@@ -3,6 +3,7 @@
 use crate::mark::Mark;
 use std::collections::BTreeMap;
 
+/// Commands tend a space: they hold, prune and roll back.
 #[derive(Debug, Default)]
 pub(super) struct Tended {
     /// Revisions that a command can read until they are released, by number.
@@ -24,6 +25,7 @@ impl Tended {
         self.void.iter().any(|range| is_in(range, mark))
     }
 
+    /// Fails if a rollback has removed the mark for good.
     pub(super) fn check(&self, found: Option<Mark>) -> Result<(), String> {
         match found.filter(|mark| self.gone.iter().any(|range| is_in(range, *mark))) {
             Some(_) => Err(format!("{} came back after a rollback to an older one", text(found))),
@@ -35,6 +37,7 @@ impl Tended {
         self.newest = self.newest.max(mark);
     }
 
+    /// A byte of the space has changed: a held revision may be damaged.
     pub(super) fn rotted(&mut self) {
         self.held.clear();
     }

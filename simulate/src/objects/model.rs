@@ -4,7 +4,7 @@ use crate::mark::Mark;
 use mainstay_objects::Key;
 use std::collections::BTreeMap;
 
-/// Some number for `of`, as if it had been drawn.
+/// A number that looks random and depends on `of` alone.
 pub(super) fn mixed(of: u64) -> u64 {
     fastrand::Rng::with_seed(of).u64(..)
 }
@@ -14,7 +14,7 @@ fn key_of(number: u64) -> Key {
     Key { kind: (number % 2) as u32, id: number }
 }
 
-/// The messages that an object got: their number, and the sum of theirs.
+/// The messages that an object got: their count, and the sum of their numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub messages: u64,
@@ -32,14 +32,14 @@ impl Tally {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Letter {
     pub number: u64,
-    /// How often its receiver sends on.
+    /// How many more objects it goes to, one after the other.
     hops: u64,
-    /// The objects that there are.
+    /// The number of objects.
     objects: u64,
 }
 
 impl Letter {
-    /// With a tail that depends on the number, in its size, too.
+    /// The bytes of the message. The number decides the size and the bytes of their tail.
     pub fn bytes(self) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(self.number);
         let most = if random.u8(0..20) == 0 { 3000 } else { 40 };
@@ -97,7 +97,7 @@ pub(super) struct Model {
     pub objects: BTreeMap<Key, Tally>,
     under_way: Vec<Sending>,
     parts: Option<Results>,
-    /// Counts the times at which the program has sent messages.
+    /// How often the program has sent messages.
     times: u64,
 }
 
@@ -161,7 +161,7 @@ impl Model {
 #[derive(Debug, Default)]
 pub struct Models {
     saved: BTreeMap<Mark, Model>,
-    /// The rank of each object, and the ranks that have told theirs, at each moment of each run.
+    /// For each moment of each run: the rank of each object, and the number of ranks that have told theirs.
     seen: BTreeMap<(u64, u64), (BTreeMap<Key, usize>, usize)>,
 }
 
@@ -178,7 +178,7 @@ impl Models {
         self.saved.get(&mark).cloned().ok_or_else(|| format!("{mark:?} comes back, and was never saved"))
     }
 
-    /// A rank tells the objects that it has, at a moment of a run. Each of all `count` is on one of the `ranks`.
+    /// A rank tells its objects at a moment of a run. Fails if not each of all `count` objects is on one of the `ranks`.
     pub(super) fn see(
         &mut self,
         at: (u64, u64),

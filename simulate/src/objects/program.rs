@@ -23,7 +23,7 @@ const SUM: u32 = 7;
 const MAX: u32 = 8;
 const HEAD_BYTES: usize = 32;
 
-/// An object, with a tail that depends on the messages that it got, in its size, too.
+/// An object. The messages that it got decide the size and the bytes of its tail.
 struct Cell {
     mark: Mark,
     tally: Tally,
@@ -102,7 +102,7 @@ impl ObjectsProgram {
         Ok(ObjectsProgram { objects, wire, setting, mark, model, models, run, looks })
     }
 
-    /// Makes objects, each on some rank.
+    /// Makes objects. Each rank makes its part.
     fn create(&mut self, count: u64) -> Result<(), Error> {
         let (rank, ranks) = (self.objects.rank(), self.objects.ranks());
         for key in self.model.create(count) {
@@ -155,7 +155,7 @@ impl ObjectsProgram {
         Some(Results { sum: sum.try_into().ok()?, max: max.try_into().ok()? })
     }
 
-    /// Compares what came back with the model of its mark.
+    /// Compares the restored objects with the model of their mark.
     fn has_come_back(&mut self, came: usize) -> Result<Mark, String> {
         let mark = Mark { run: self.mark[0], step: self.mark[1] };
         self.model = locked(&self.models).of(mark)?;

@@ -1,18 +1,16 @@
 //! Messages of objects over the simulated group. They are looser than those of MPI: messages that nobody had received when
 //! a rank failed arrive after the recovery.
 
-use crate::group::{ProgramChannel, SimulatedGroup};
+use crate::group::{ProgramChannel, SimulatedGroup, count_message};
 use mainstay_engine::{
-    FileOperation, Result, World, current_world,
+    Result, current_world,
     group::{Group, Tested},
 };
 use mainstay_objects::{Arriving, Wire};
 use std::{
     any::Any,
     cell::{Cell, RefCell},
-    path::Path,
     rc::Rc,
-    sync::Arc,
 };
 
 #[derive(Clone)]
@@ -21,22 +19,18 @@ pub(super) struct SimulatedWire(Rc<State>);
 struct State {
     channel: ProgramChannel,
     group: RefCell<SimulatedGroup>,
-    /// The next exchange is one of messages to objects, of which each part begins with its epoch.
+    /// The next exchange carries messages to objects. Each part begins with its epoch.
     is_round: Cell<bool>,
     /// Parts that arrive late, with their senders.
     late: RefCell<Vec<Arriving>>,
-    /// The last of them is announced in the place of a part with nothing.
+    /// The last late part was announced in place of an empty part.
     is_offered: Cell<bool>,
-}
-
-fn world() -> Arc<dyn World> {
-    current_world().expect("a thread of the cluster")
 }
 
 /// A number below `end`, drawn by the cluster.
 fn drawn(end: u8) -> u8 {
     let mut byte = [0];
-    world().random(&mut byte);
+    current_world().expect("a thread of the cluster").random(&mut byte);
     byte[0] % end
 }
 
@@ -76,8 +70,7 @@ impl SimulatedWire {
             under_way.push((group.start_receive(one.from, room)?, at));
         }
         for (to, bytes) in leaving {
-            // A message counts among the operations of its process, in which it may die. Only its death matters.
-            let _ = world().before(FileOperation::Make { path: Path::new("a message") });
+            count_message();
             under_way.push((group.start_send(*to, Box::new(bytes.to_vec()))?, usize::MAX));
         }
         let mut works = true;

@@ -8,14 +8,15 @@ use std::time::Duration;
 /// Others kill a rank that stalls for longer.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
+/// A fault. Ranks have their numbers at the start of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlannedFault {
-    /// In the middle of this operation on files.
+    /// The rank dies in the middle of this operation on files.
     DiesIn {
         rank: usize,
         operation: u64,
     },
-    /// The same, counted from the moment in which it begins to recover from another failure.
+    /// The same. Operations count from the moment when the rank begins to recover from another failure.
     DiesInRecovery {
         rank: usize,
         operation: u64,
@@ -24,24 +25,25 @@ pub enum PlannedFault {
         rank: usize,
         time: Duration,
     },
-    /// The job ends at the moment in which the rank returns from its step of this index, and the power fails.
+    /// The job ends, and nodes are lost, when the rank returns from its step of this index.
     EndsAfter {
         rank: usize,
         step: usize,
         loss: Loss,
     },
+    /// This operation of the rank on files fails.
     Fails {
         rank: usize,
         operation: u64,
         failure: Failure,
     },
-    /// From this time until the end of the job.
+    /// A file system ails from this time until the end of the job.
     Breaks {
         part: Part,
         time: Duration,
         ailment: Ailment,
     },
-    /// The rank does nothing for so long.
+    /// The rank does nothing for `length`.
     Stalls {
         rank: usize,
         time: Duration,
@@ -58,15 +60,15 @@ pub enum PlannedFault {
     },
 }
 
-/// The nodes that lose their power.
+/// The nodes that are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     Nothing,
-    /// That of the rank, and those that fail with it.
+    /// The node of the rank, and the nodes that fail with it.
     Domain {
         with_disk: bool,
     },
-    /// All, with no disk.
+    /// All nodes. Their disks stay.
     All,
 }
 
@@ -96,7 +98,7 @@ impl PlannedFault {
         }
     }
 
-    /// Whether it explains an error.
+    /// Whether the fault explains an error of a call.
     pub fn is_harmful(&self) -> bool {
         match self {
             PlannedFault::ClockJumps { .. } | PlannedFault::Breaks { ailment: Ailment::Slow, .. } => false,
@@ -105,7 +107,7 @@ impl PlannedFault {
         }
     }
 
-    /// With the kill that a long stall leads to.
+    /// The fault, and the kill that follows a long stall.
     fn with_kill(self) -> Vec<PlannedFault> {
         match self {
             PlannedFault::Stalls { rank, time, length } if length > HEARTBEAT => {
@@ -126,16 +128,16 @@ impl PlannedFault {
         all
     }
 
-    /// Most often right after a save, or after a wait for one, which promises much.
+    /// An end of the job, mostly after a save, or after the wait for it: most is promised then.
     fn ends_after(ranks: usize, steps: &[Step], random: &mut Rng) -> PlannedFault {
         let (rank, with_disk) = (random.usize(0..ranks), random.bool());
         let loss = [Loss::Nothing, Loss::All, Loss::All, Loss::Domain { with_disk }][random.usize(0..4)];
         let is_save = |index: usize| matches!(steps[index], Step::Save { .. });
         let is_awaited = |index: usize| index > 0 && is_save(index - 1) && steps[index] == Step::Wait;
-        let awaits_one = random.u8(0..3) > 0;
+        let is_after_wait = random.u8(0..3) > 0;
         let all = 0..steps.len();
         let chosen: Vec<usize> =
-            all.filter(|index| if awaits_one { is_awaited(*index) } else { is_save(*index) }).collect();
+            all.filter(|index| if is_after_wait { is_awaited(*index) } else { is_save(*index) }).collect();
         let step = match chosen.len() {
             0 => random.usize(0..steps.len()),
             count => chosen[random.usize(0..count)],
@@ -159,7 +161,7 @@ impl PlannedFault {
                 let ailment = [Ailment::Io, Ailment::Full, Ailment::Slow][random.usize(0..3)];
                 PlannedFault::Breaks { part, time, ailment }
             }
-            12 => PlannedFault::Stalls { rank, time, length: time_for(random) },
+            12 => PlannedFault::Stalls { rank, time, length: stall_length(random) },
             13 => PlannedFault::DiesInRecovery { rank, operation },
             14 | 15 => PlannedFault::NodeLost { node: seats[rank], time, with_disk: random.bool() },
             _ => PlannedFault::ClockJumps { time, by_seconds: random.i64(-86_400..86_400) },
@@ -172,6 +174,6 @@ fn time(random: &mut Rng) -> Duration {
     Duration::from_micros(random.u64(1..20_000) << scale)
 }
 
-fn time_for(random: &mut Rng) -> Duration {
+fn stall_length(random: &mut Rng) -> Duration {
     Duration::from_millis([20, 200, 10_000][random.usize(0..3)])
 }

@@ -12,7 +12,7 @@ pub use tool::{Call, Tool};
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Of the schedule.
+    /// The seed of the schedule, too.
     pub seed: u64,
     pub setting: Setting,
     pub rounds: Vec<Round>,
@@ -22,7 +22,7 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub nodes: usize,
-    /// Two nodes each share a rack, and fail together.
+    /// Every two nodes share a rack, and fail together.
     pub has_racks: bool,
     /// The state is objects that move between the ranks.
     pub objects: Option<ObjectSetting>,
@@ -33,7 +33,7 @@ pub struct Setting {
     pub memory_copies: u32,
     /// The same for the disks of nodes.
     pub disk_copies: u32,
-    /// Every how many revisions one goes to the space.
+    /// The space gets each revision whose number is a multiple of this.
     pub pfs_every: u32,
     pub keep: u32,
     pub per: Per,
@@ -45,14 +45,14 @@ pub struct Setting {
     pub calls: Calls,
     pub exchange: Exchange,
     pub io_threads: u32,
-    /// Bytes of a state that is not global.
+    /// The size of a rank's own state, if it is not global.
     pub bytes: Range<usize>,
-    /// 0: as the shards need.
+    /// The size of a portion; 0: as the shards need.
     pub portion_bytes: u64,
 }
 
 impl Setting {
-    /// The nodes that fail with this one, and share its number.
+    /// The number of the failure domain. Its nodes fail together.
     pub fn domain(&self, node: usize) -> usize {
         if self.has_racks { node / 2 } else { node }
     }
@@ -79,18 +79,18 @@ pub struct Round {
     pub tools: Vec<Tool>,
     /// A second job starts on the space at this time of the first, with the same ranks.
     pub rival: Option<Duration>,
-    /// Commands after the job run only once nodes are lost, not before.
+    /// After the job, nodes are lost before the commands run, not after them.
     pub loses_first: bool,
-    /// The nodes that are lost once the job is over, with their disks or without.
+    /// The nodes that are lost after the job; true: with the disk.
     pub lost: Vec<(usize, bool)>,
-    /// Then a byte changes on a disk: this file of all, counted modulo their number, and this byte of it.
+    /// In the end a byte changes on a disk: the number of the file, and the byte in it.
     pub rots: Option<(usize, u64)>,
 }
 
-/// All ranks of a job do the same steps.
+/// A step of a program. All ranks of a job do the same steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The program has its new state some time before, and pages are saved early meanwhile.
+    /// Saves a state of so many bytes. The program keeps it for some ticks before, so that pages can be saved early.
     Save {
         bytes: usize,
         ticks: u32,
@@ -103,20 +103,21 @@ pub enum Step {
     Compute {
         time: Duration,
     },
+    /// Restores the last revision within the job.
     Rewind,
-    /// Of a program with objects.
+    /// Lets the objects act.
     Objects(Act),
     Close,
 }
 
 impl Round {
-    /// The second job on the space, with the same faults to explain its errors.
+    /// The second job on the space. It lists the faults of the first, because they explain its errors, too.
     pub fn of_rival(&self) -> Round {
         let (seats, steps) = (self.seats.clone(), vec![Step::Save { bytes: 3_000, ticks: 0 }, Step::Wait, Step::Close]);
         Round { seats, steps, faults: self.faults.clone(), rival: self.rival, ..Round::default() }
     }
 
-    /// Nothing in it explains an error.
+    /// Whether no fault explains an error.
     pub fn is_healthy(&self) -> bool {
         !self.faults.iter().any(PlannedFault::is_harmful)
     }
@@ -135,7 +136,7 @@ impl Plan {
     }
 }
 
-/// A job that shows that the space is of use.
+/// The last job of a plan, without faults: the space must still be of use.
 pub fn last_round(seats: Vec<usize>) -> Round {
     let steps = vec![Step::Save { bytes: 9_000, ticks: 0 }, Step::Wait, Step::Close];
     Round { seats, steps, ..Round::default() }
@@ -143,7 +144,7 @@ pub fn last_round(seats: Vec<usize>) -> Round {
 
 pub fn setting(random: &mut Rng) -> Setting {
     let nodes = [1, 2, 2, 2, 3, 4, 4][random.usize(0..7)];
-    // With little room, blocks are used again at once.
+    // A portion with little room must use free blocks again at once.
     let is_tight = random.u8(0..6) == 0;
     let is_global = !is_tight && random.bool();
     let early = [Predictor::Idle, Predictor::Count, Predictor::Told, Predictor::Told];

@@ -11,9 +11,9 @@ pub struct Tool {
     pub call: Call,
     /// The node that it runs on.
     pub node: usize,
-    /// Since the start of the job; `None`: once that is over.
+    /// The time since the start of the job; `None`: the command runs after the job.
     pub time: Option<Duration>,
-    /// It dies in this operation on files, or the operation fails.
+    /// The operation on files that fails, and its failure; `None`: the command dies there.
     pub fault: Option<(u64, Option<Failure>)>,
 }
 
@@ -32,14 +32,15 @@ pub enum Call {
     },
     Rollback {
         age: usize,
+        /// Gives up staged data on nodes that it does not see.
         gives_up: bool,
     },
-    /// To the space `copy`.
+    /// Copies all revisions to the space `copy`.
     Copy,
 }
 
 impl Tool {
-    /// A look that nothing disturbs.
+    /// A look after the job, without a fault.
     pub const LOOK: Tool = Tool { call: Call::Look, node: 0, time: None, fault: None };
 
     /// The commands of one round.

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 pub(super) const PAGE: usize = 4096;
 
-/// Memory that lies in its page as the seed has it, as the engine treats whole pages in another way.
+/// Memory at a chosen offset in its page, because the engine treats whole pages in another way.
 pub(super) struct Memory {
     all: Vec<u8>,
     from: usize,

@@ -1,4 +1,4 @@
-//! The program of a simulated rank. Its run and step are in its state, so that a mixture shows.
+//! A program with regions. All its bytes depend on the run and the step, so that a mixture of two states shows.
 
 mod memory;
 mod outside;
@@ -69,7 +69,7 @@ impl Program {
 
     fn make_bulk(&mut self) {
         let bytes = self.share().len();
-        // Pages of its own, or somewhere.
+        // The region has pages of its own, or begins within a page.
         self.bulk = Memory::new(bytes, if bytes.is_multiple_of(2) { 0 } else { bytes });
     }
 
@@ -96,7 +96,7 @@ impl Program {
         self.protect(session)
     }
 
-    /// Gets the large region of the revision that was restored.
+    /// Gets the large region of the restored revision, unless it is protected.
     fn fetch(&mut self, session: &mut Session, revision: u64) -> Result<(), Error> {
         match self.calls {
             Calls::Regions => {}
@@ -120,7 +120,7 @@ impl Program {
         let mark = Mark { run: word(0), step: word(8) };
         let (small, bulk) = self.contents(mark);
         if small != *self.small || bulk != *self.bulk {
-            return Err(format!("{:?} got a mixture, in part of {mark:?}", self.division));
+            return Err(format!("{:?} has a mixture of states, in part {mark:?}", self.division));
         }
         Ok(mark)
     }
@@ -199,7 +199,7 @@ impl Workload for Program {
         Ok(())
     }
 
-    /// A part comes in the last moment although the program has said that all is settled.
+    /// A part of the state comes at the last moment, although the program has said that all is settled.
     fn dawdle(&mut self, session: &mut Session, mark: Mark, ticks: u32) -> Result<(), Error> {
         let late = 0..self.bulk.len() / 3;
         self.bulk[late.clone()].fill(0xee);
@@ -222,7 +222,7 @@ impl Workload for Program {
             Calls::Pieces => {
                 session.begin(self.bulk.len() as u64)?;
                 for (index, piece) in self.bulk.chunks(PIECE).enumerate().rev() {
-                    // The checkpoint returns the error, too.
+                    // The checkpoint returns an error of a piece, too.
                     let _ = session.write("bulk", (index * PIECE) as u64, piece);
                 }
                 session.checkpoint()
@@ -230,7 +230,7 @@ impl Workload for Program {
         }
     }
 
-    /// Restores any size.
+    /// Restores a state of any size.
     fn restore(&mut self, session: &mut Session, _run: u64) -> Result<Option<Mark>, Restoring> {
         loop {
             match session.restore() {
@@ -244,7 +244,7 @@ impl Workload for Program {
                     let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;
                     self.resize(session, bytes).map_err(Restoring::Refused)?;
                 }
-                // Another rank has to change its size.
+                // The size of another rank is wrong: try again once it has changed.
                 Err(error) if error.kind() == ErrorKind::RegionChanged => {}
                 Err(error) => return Err(Restoring::Refused(error)),
             }

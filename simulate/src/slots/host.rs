@@ -5,14 +5,17 @@ use super::{
     player::{Player, Trouble},
     run::{Job, Saved},
 };
-use crate::{group::SimulatedGroup, lock::locked};
-use mainstay_engine::{Error, FileOperation, current_world, group::Group};
+use crate::{
+    group::{SimulatedGroup, count_message},
+    lock::locked,
+};
+use mainstay_engine::{Error, group::Group};
 use mainstay_ranks::{Wire, played};
-use std::{collections::BTreeMap, path::Path, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc};
 
-/// The words between hosts.
+/// The words that hosts send each other.
 mod word {
-    /// With the number of the event.
+    /// An event begins. The value is its number.
     pub const EVENT: u64 = 1;
     pub const RANK_ENDED: u64 = 2;
     pub const END: u64 = 3;
@@ -31,9 +34,7 @@ impl Wire for GroupWire {
     }
 
     fn send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), Error> {
-        // A message counts among the operations of its process, in which it may die. Only its death matters.
-        let world = current_world().expect("a thread of the cluster");
-        let _ = world.before(FileOperation::Make { path: Path::new("a message") });
+        count_message();
         self.0.send_copy(to, [head, body].concat())
     }
 
@@ -63,6 +64,7 @@ pub(super) struct Host<'a> {
     players: BTreeMap<u32, Player>,
     /// Events of this round so far.
     events: usize,
+    /// Ranks that have ended, as host 0 knows.
     ended: u32,
 }
 

@@ -5,12 +5,12 @@ use mainstay_ranks::played::{BYTES_MAX, Envelope, MESSAGES_MAX};
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Of the schedule, too.
+    /// The seed of the schedule, too.
     pub seed: u64,
     pub ranks: u32,
     /// A rank begins a phase when its messages of the one before are complete.
     pub phases: Vec<Phase>,
-    /// The hosts that follow one another. The last ones finish.
+    /// Each round has hosts of its own. Those of the last round finish.
     pub rounds: Vec<Round>,
 }
 
@@ -43,7 +43,7 @@ pub struct Round {
     /// The host of each rank.
     pub places: Vec<u32>,
     pub events: Vec<Event>,
-    /// This host dies before this message of its own.
+    /// The host that dies, and the message of its own in which it dies.
     pub dies: Option<(usize, u64)>,
 }
 
@@ -54,7 +54,7 @@ pub enum Event {
     Move(Vec<(u32, u32)>),
 }
 
-/// A call of a rank, in the order in which it makes them. Numbers are those of messages in the phase.
+/// A call of a rank. Messages have their numbers in the phase.
 #[derive(Debug, Clone, Copy)]
 pub enum Call {
     Send(usize),
@@ -132,7 +132,7 @@ fn phase(ranks: u32, random: &mut Rng) -> Phase {
     let styles = (0..ranks).map(|_| Style { any_source: random.bool(), any_tag: random.bool() }).collect();
     let tags = random.i32(1..3);
     let planned = |random: &mut Rng| {
-        // Often small.
+        // Most messages are small.
         let bytes_max = (BYTES_MAX - 8) >> random.u8(0..6);
         Planned {
             from: random.u32(0..ranks),

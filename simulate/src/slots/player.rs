@@ -26,11 +26,13 @@ pub struct Player {
     phase: usize,
     /// The next call of the phase.
     next: usize,
-    /// The calls that are not complete, and the messages that were taken by a probe and not received.
+    /// The calls that are not complete.
     open: Vec<usize>,
+    /// The calls whose message was taken by a probe and is not received yet.
     taken: Vec<usize>,
-    /// The receives of this phase in their order, and the order of the one that got each message.
+    /// The receives of this phase, by call, each with its place in their order.
     receives: BTreeMap<usize, (usize, Envelope)>,
+    /// The messages of this phase that came, each with the place of its receive.
     got: BTreeMap<usize, usize>,
     /// Host 0 knows that it has ended.
     pub is_told: bool,
@@ -111,7 +113,7 @@ impl Player {
         Ok(())
     }
 
-    /// A received message is one of the plan, bit for bit, which fits and came once.
+    /// Fails if a received message is not one of the plan, bit for bit, does not fit, or comes twice.
     fn check(&mut self, plan: &Plan, at: usize, received: &Received) -> Result<(), String> {
         let (rank, phase) = (self.rank, self.phase);
         let Some((order, envelope)) = self.receives.get(&at).copied() else { return Ok(()) };
@@ -120,14 +122,16 @@ impl Player {
         let index = word(4).map_or(usize::MAX, |bytes| u32::from_le_bytes(bytes) as usize);
         let wrong =
             |what: &str| Err(format!("rank {rank}, call {at} of phase {phase}, {envelope:?}: {what}: {received:?}"));
-        let Some(planned) = plan.phases[phase].messages.get(index) else { return wrong("no message") };
+        let Some(planned) = plan.phases[phase].messages.get(index) else {
+            return wrong("it is no message of the plan");
+        };
         let right = plan.bytes(phase, index);
         let label = (planned.from, planned.tag, planned.bytes as u64);
         if (received.source, received.tag, received.sent_bytes) != label {
-            return wrong("another label");
+            return wrong("its label is wrong");
         }
         if received.bytes != right[..right.len().min(room)] {
-            return wrong("other bytes");
+            return wrong("its bytes are wrong");
         }
         if planned.to != rank || !plan.fits(envelope, phase, index) {
             return wrong("it does not fit");
@@ -138,7 +142,7 @@ impl Player {
         }
     }
 
-    /// No message has overtaken another one of its sender that its receive would have taken, too.
+    /// Fails if a message has overtaken an earlier one of its sender that fits the same receive.
     fn check_order(&self, plan: &Plan) -> Result<(), String> {
         let (rank, phase) = (self.rank, self.phase);
         let envelopes: BTreeMap<usize, Envelope> = self.receives.values().copied().collect();

@@ -30,12 +30,15 @@ pub(super) struct Job {
     pub cluster: Arc<Cluster>,
     pub plan: Plan,
     pub judge: Arc<Mutex<Judge>>,
-    /// The ranks that a checkpoint of this round has so far.
+    /// The ranks that each checkpoint of this round has so far.
     pub saving: Mutex<BTreeMap<usize, Saved>>,
+    /// The latest checkpoint that has all ranks.
     pub latest: Mutex<Option<Saved>>,
+    /// Ranks that have left their host, and have not come to the next.
     pub moving: Mutex<BTreeMap<u32, Player>>,
-    /// Hosts of this round that have ended in order, and those that could not reach the others.
+    /// Hosts of this round that have ended in order.
     whole: AtomicUsize,
+    /// Hosts of this round that could not reach the others.
     failed: AtomicUsize,
 }
 

@@ -33,7 +33,8 @@ impl Work {
         Ok(())
     }
 
-    /// A job may remove it meanwhile, so only after a job it is compared with the promises.
+    /// Reads the newest revision. After a job it is compared with the promises. Beside a job it is not: the job may remove
+    /// it meanwhile.
     fn look_at_newest(&self, space: &Space) -> Done {
         let floor = locked(&space.judge).floor(true);
         let found = match self.read(&space.path, None) {

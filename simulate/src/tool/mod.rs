@@ -40,7 +40,7 @@ pub struct Space {
     pub models: Arc<Mutex<Models>>,
 }
 
-/// A command at work.
+/// A command, with all that it needs.
 pub struct Work {
     pub cluster: Arc<Cluster>,
     pub setting: Setting,
@@ -57,7 +57,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Whether its process has ended or was killed. Conditions may ask.
+    /// Whether its process has ended or was killed. Does not lock the cluster, so conditions of waits may ask.
     pub fn is_gone(&self) -> bool {
         self.is_over.load(Ordering::Acquire) || self.death.time().is_some()
     }
@@ -136,7 +136,7 @@ impl Work {
         match kind {
             ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::SyncFailed => self.tool.fault.is_some(),
             ErrorKind::InUse => is_beside,
-            // Nothing was saved yet, or a job has removed it meanwhile, or the node with it is lost.
+            // Nothing is saved yet, a job has removed the revision, or the node that has it is lost.
             ErrorKind::NotASpace | ErrorKind::RevisionMissing | ErrorKind::OutOfSight => true,
             ErrorKind::Damaged => locked(&self.space.judge).is_rotten,
             // The copy has revisions that a rollback has removed from the first space.
@@ -149,7 +149,7 @@ impl Work {
         self.cluster.node_folder(self.tool.node).join("memory")
     }
 
-    /// Completes the staged data that this node has, of `space` or of all.
+    /// Completes the staged data on this node, of `space` or of all spaces.
     fn salvage(&self, space: Option<&Path>) -> Done {
         let salvaged = tend::salvage(&self.pools(), space, false)?;
         for shard in salvaged.shards {
@@ -168,6 +168,7 @@ impl Work {
         Ok(survey.revisions.into_iter().filter(|revision| revision.complete).collect())
     }
 
+    /// The complete revision of this age, or the oldest.
     fn chosen(&self, age: usize) -> Result<Option<RevisionSurvey>, Error> {
         let mut all = self.complete()?;
         let index = age.min(all.len().saturating_sub(1));

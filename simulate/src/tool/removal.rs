@@ -1,4 +1,4 @@
-//! Pruning a space, and rolling it back. A command that is refused has changed nothing.
+//! Prunes a space, and rolls it back. A refused command must have changed nothing.
 
 use super::{Done, Trouble, Work};
 use crate::lock::locked;
@@ -35,14 +35,11 @@ impl Work {
         let rules = Rules { keep_last: Some(keep_last), ..Rules::default() };
         let found = contents(&places);
         locked(&self.space.judge).pruned();
-        match tend::prune_all(&all, &rules, &|_| ()) {
-            Ok(_) => {}
-            Err(error) => return Err(self.refused(error, &places, &found)),
-        }
+        tend::prune_all(&all, &rules, &|_| ()).map_err(|error| self.refused(error, &places, &found))?;
         if self.tool.time.is_some() {
             return Ok(());
         }
-        // A revision that any rule names is still there.
+        // The last revisions and the held ones must still be there.
         for ((place, before), after) in places.iter().zip(before).zip(surveyed(&places)?) {
             let last = before.complete.iter().rev().take(keep_last.max(1) as usize);
             if let Some(lost) = last.chain(&before.held).find(|key| !after.complete.contains(key)) {
@@ -59,15 +56,9 @@ impl Work {
             return Ok(());
         }
         let Some(revision) = self.chosen(age)? else { return Ok(()) };
-        let (to, key) = match self.read(&self.space.path, Some(revision.key.number)) {
-            Ok((key, mark)) => (mark, key),
-            Err(trouble) => return Err(trouble),
-        };
-        let in_space = |revision: &mainstay_engine::RevisionSurvey| {
-            let parts = &revision.parts;
-            parts.is_empty() || parts.iter().any(|part| part.whole && part.place.level == LevelKind::Pfs)
-        };
-        let in_space = in_space(&revision);
+        let (key, to) = self.read(&self.space.path, Some(revision.key.number))?;
+        let parts = &revision.parts;
+        let in_space = parts.is_empty() || parts.iter().any(|part| part.whole && part.place.level == LevelKind::Pfs);
         let unseen = if gives_up { Unseen::GivenUp } else { Unseen::Waits(&gone_over) };
         let all: Vec<_> = places.iter().map(|place| (place.as_path(), unseen)).collect();
         let found = contents(&places);
@@ -101,10 +92,11 @@ impl Work {
         }
     }
 
+    /// Fails if a refused command has changed a file. A job beside it may have done so.
     fn unchanged(&self, places: &[PathBuf], found: &BTreeSet<(PathBuf, Vec<u8>)>) -> Done {
         let now = contents(places);
         match now.symmetric_difference(found).next().filter(|_| self.tool.time.is_none()) {
-            Some((file, _)) => Err(Trouble::Wrong(format!("it was refused, and has changed {}", file.display()))),
+            Some((file, _)) => Err(Trouble::Wrong(format!("a refused command has changed {}", file.display()))),
             None => Ok(()),
         }
     }
@@ -135,7 +127,7 @@ fn surveyed(places: &[PathBuf]) -> Result<Vec<Surveyed>, Error> {
 /// The files with revisions in `places`.
 fn contents(places: &[PathBuf]) -> BTreeSet<(PathBuf, Vec<u8>)> {
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    // A half-made layout is none.
+    // An unfinished layout does not count.
     let layouts =
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "mainstay"));
     layouts.filter_map(|path| Some((path.clone(), fs::read(path).ok()?))).collect()

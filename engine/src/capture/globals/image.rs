@@ -208,7 +208,7 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
     Ok(Image { identity, base: 0, loaded, variables, symbols, inner, outer })
 }
 
-/// So many bytes from `at` on.
+/// The range of `bytes` bytes from `at` on. Refuses a range beyond all memory.
 fn stretch(at: u64, bytes: u64) -> std::result::Result<Range, String> {
     at.checked_add(bytes).map(|end| at..end).ok_or_else(|| odd("it has addresses beyond all memory"))
 }

@@ -9,8 +9,8 @@ use object::{
 
 const ENDIAN: NativeEndian = NativeEndian;
 
-/// Names may share bytes, so few bytes could be endlessly many names. The names of a real file take less than its bytes, times
-/// this.
+/// Bound on the bytes of all names: so many times the bytes of the file. Names may share bytes, so a short file could have
+/// names without end.
 const NAMES_TIMES: usize = 4;
 
 /// A variable of the program.

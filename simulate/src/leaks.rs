@@ -1,4 +1,4 @@
-//! The remains of processes and jobs: files that are open, memory that is mapped, files in the memory of nodes.
+//! Leaks: files that ended processes left open or mapped, and files that ended jobs left in the memory of nodes.
 
 use crate::{
     cluster::{Cluster, Fault},
@@ -8,21 +8,23 @@ use crate::{
 };
 use std::{fs, path::PathBuf};
 
-/// No process is left. Those that have ended in order leave no file open, and none mapped.
+/// Fails if a process that ended in order has left a file open or mapped. Call it while no process lives.
 pub fn check(cluster: &Cluster) -> Result<(), Fault> {
     if let Some(left) = cluster.left_open() {
         return Err(Fault(left));
     }
     match mapped(cluster) {
-        1.. if !cluster.has_killed() => Err(Fault("all processes have ended, and files are mapped".to_owned())),
+        1.. if !cluster.has_killed() => {
+            Err(Fault("all processes have ended, and some of their files are still mapped".to_owned()))
+        }
         _ => Ok(()),
     }
 }
 
-/// In addition, a job that has ended in order leaves no file in the memory of the nodes.
+/// Like `check`. Fails, too, if a job that ended in order has left a file in the memory of the nodes.
 pub fn check_after(job: &Job, rival: &Job) -> Result<(), Fault> {
     check(&job.cluster)?;
-    // An operation that failed may have been the removal of a file.
+    // The removal of a file may be the operation that failed.
     let may_fail = job.round.faults.iter().any(|fault| matches!(fault, PlannedFault::Fails { .. }));
     if may_fail || !job.has_closed() || !(rival.has_closed() || locked(&rival.ranks).is_empty()) {
         return Ok(());
@@ -40,7 +42,7 @@ pub fn check_after(job: &Job, rival: &Job) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The mappings of files of the cluster, named or not.
+/// The number of mapped files of the cluster, with a name or removed.
 fn mapped(cluster: &Cluster) -> usize {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let folder = cluster.shared_folder().with_file_name("").display().to_string();

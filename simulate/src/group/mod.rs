@@ -3,8 +3,10 @@
 //! order between two ranks only, and are lost with their sender.
 
 mod channel;
+mod collective;
+mod shrunk;
 
-pub use channel::ProgramChannel;
+pub use channel::{ProgramChannel, count_message};
 
 use crate::{
     cluster::{Cluster, Death, NOTICED_WITHIN, ProcessId},
@@ -23,14 +25,14 @@ use std::{
     time::Duration,
 };
 
-/// Starts a process in place of a lost rank: given its number, its node, and its group once it is made.
+/// Starts a process in place of a lost rank: on its number, its node, and the place that its group will have.
 pub type Starter = dyn Fn(usize, usize, Arc<Mutex<Option<SimulatedGroup>>>) -> ProcessId + Send + Sync;
 
 /// The places of ranks that a job may fill anew.
 #[derive(Clone)]
 pub struct Refill {
     pub start: Arc<Starter>,
-    /// Also if the ranks that are left could go on by themselves.
+    /// Fills them even if the other ranks could go on by themselves.
     pub always: bool,
 }
 
@@ -39,7 +41,7 @@ pub struct SimulatedGroup {
     meeting: Arc<Meeting>,
     channel: Channel,
     started: Mutex<BTreeMap<Message, Started>>,
-    /// How often the job has gone on without failed ranks, for the program.
+    /// Recoveries of the job so far.
     generation: Arc<AtomicU64>,
     /// The newest meeting, for the program's own messages.
     newest: Newest,
@@ -133,7 +135,7 @@ fn failed(what: impl Into<String>) -> Error {
 }
 
 impl SimulatedGroup {
-    /// The group of `processes`, with the node of each, with one handle for each.
+    /// A new group of `processes`, each with its node. Returns a handle for each rank.
     pub fn of(cluster: &Arc<Cluster>, processes: &[(ProcessId, usize)], refill: Option<Refill>) -> Vec<SimulatedGroup> {
         let meeting = Meeting::new(cluster, processes, refill, 0);
         (0..processes.len()).map(|rank| SimulatedGroup::at(rank, &meeting)).collect()
@@ -148,12 +150,12 @@ impl SimulatedGroup {
         SimulatedGroup { rank, meeting: meeting.clone(), channel, started: Mutex::default(), generation, newest }
     }
 
-    /// Counts how often the job has gone on without failed ranks.
+    /// The recoveries of the job so far. The count stays true.
     pub fn generation(&self) -> Arc<AtomicU64> {
         self.generation.clone()
     }
 
-    /// The sender of this message has to keep its memory.
+    /// Whether the message still needs the sender's memory.
     fn is_held(&self, state: &State, to: usize, message: Message) -> bool {
         let queue = state.channels[self.channel as usize].under_way.get(&(self.rank, to));
         queue.is_some_and(|queue| queue.iter().any(|one| one.message == message && !one.is_eager))
@@ -169,100 +171,10 @@ impl SimulatedGroup {
         !state.shrinking.is_empty() || self.meeting.knows_death(state, peer)
     }
 
-    /// Waits until `is_over`, which gets the state and the time.
+    /// Waits until `is_over` of the state.
     fn wait(&self, why: &'static str, mut is_over: impl FnMut(&mut State) -> bool) {
         let world = current_world().expect("a thread of the cluster");
         world.wait(why, None, &mut || is_over(&mut locked(&self.meeting.state)));
-    }
-
-    /// The result of a collective: the bytes of all ranks, or of the root.
-    fn meet(&self, kind: Kind, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        let meeting = &*self.meeting;
-        current_world().expect("a thread of the cluster").step();
-        let number = self.give(kind, mine)?;
-        let mut outcome = None;
-        self.wait("the other ranks", |state| {
-            let (state, now) = (&*state, meeting.cluster.clock());
-            let traffic = &state.channels[self.channel as usize];
-            let one = &traffic.collectives[(number - traffic.first) as usize];
-            let is_ready = one.ready[self.rank].is_some_and(|ready| ready <= now);
-            // After a death, some ranks have the result, and others do not.
-            let is_lost =
-                (number ^ self.rank as u64) & 1 == 0 && meeting.members.iter().any(|member| member.is_known_dead(now));
-            outcome = if is_ready && !is_lost {
-                Some(Ok(one.given.iter().map(|given| given.clone().unwrap_or_default()).collect()))
-            } else if !state.shrinking.is_empty() {
-                Some(Err(failed("some rank goes on without the failed ones")))
-            } else {
-                let is_missing = |rank: usize| match kind {
-                    Kind::Broadcast(root) => rank == root && one.given[rank].is_none(),
-                    _ => one.given[rank].is_none(),
-                };
-                let is_missing = |rank: usize| is_missing(rank) || is_lost;
-                let gone = (0..one.given.len()).find(|rank| is_missing(*rank) && meeting.knows_death(state, *rank));
-                gone.map(|rank| Err(failed(format!("rank {rank} is gone"))))
-            };
-            outcome.is_some()
-        });
-        let mut state = locked(&meeting.state);
-        let traffic = state.traffic(self.channel);
-        traffic.collective(number).returned += 1;
-        while traffic.collectives.front().is_some_and(|one| one.returned == meeting.members.len()) {
-            traffic.collectives.pop_front();
-            traffic.first += 1;
-        }
-        drop(state);
-        meeting.cluster.has_happened();
-        outcome.unwrap_or_else(|| Err(failed("the wait was given up")))
-    }
-
-    /// Gives this rank's part of the next collective, and returns its number.
-    fn give(&self, kind: Kind, mine: Vec<u8>) -> Result<u64> {
-        let meeting = &*self.meeting;
-        let mut state = locked(&meeting.state);
-        if !state.shrinking.is_empty() {
-            return Err(failed("some rank goes on without the failed ones"));
-        }
-        let (next, now) = (state.traffic(self.channel).next.clone(), meeting.cluster.clock());
-        let number = next[self.rank];
-        // A rank that has left in order has done its part in earlier collectives.
-        let has_left = |rank: usize| state.left.contains(&rank) && next[rank] <= number;
-        let is_gone = |rank: &usize| meeting.members[*rank].is_known_dead(now) || has_left(*rank);
-        if let Some(rank) = (0..meeting.members.len()).find(is_gone) {
-            return Err(failed(format!("rank {rank} is gone")));
-        }
-        let traffic = state.traffic(self.channel);
-        traffic.next[self.rank] += 1;
-        if number == traffic.first + traffic.collectives.len() as u64 {
-            let ranks = meeting.members.len();
-            let (given, ready) = (vec![None; ranks], vec![None; ranks]);
-            traffic.collectives.push_back(Collective { kind, given, ready, returned: 0 });
-        }
-        let one = traffic.collective(number);
-        if one.kind != kind {
-            let why = format!("rank {} calls {kind:?} where another called {:?}", self.rank, one.kind);
-            drop(state);
-            meeting.cluster.has_failed(why.clone());
-            return Err(failed(why));
-        }
-        one.given[self.rank] = Some(mine);
-        let ready: Vec<usize> = match kind {
-            // The root need not wait for anybody.
-            Kind::Broadcast(root) if root == self.rank => {
-                (0..one.given.len()).filter(|rank| one.given[*rank].is_some()).collect()
-            }
-            Kind::Broadcast(root) if one.given[root].is_some() => vec![self.rank],
-            Kind::Broadcast(_) => vec![],
-            _ if one.given.iter().all(Option::is_some) => (0..one.given.len()).collect(),
-            _ => vec![],
-        };
-        drop(state);
-        for rank in ready {
-            let time = meeting.cluster.draw(|random| if random.bool() { 0 } else { random.u64(0..200) });
-            let at = meeting.cluster.in_time(Duration::from_micros(time));
-            locked(&meeting.state).traffic(self.channel).collective(number).ready[rank] = Some(at);
-        }
-        Ok(number)
     }
 
     /// Fills the oldest receives from `from` with the messages that have arrived.
@@ -476,42 +388,5 @@ impl Group for SimulatedGroup {
         let mut goes_on = SimulatedGroup::new(rank, shrunk, Channel::Engine, self.newest.clone());
         goes_on.generation = self.generation.clone();
         Ok(Box::new(goes_on))
-    }
-}
-
-impl SimulatedGroup {
-    /// Makes the group that goes on.
-    fn make_shrunk(&self) {
-        let meeting = &self.meeting;
-        let mut state = locked(&meeting.state);
-        let refill = meeting.refill.clone().filter(|refill| refill.always || state.divided == Some(Divided::ByRanks));
-        let goes_on = |rank: &usize| state.shrinking.contains(rank) && meeting.members[*rank].death.time().is_none();
-        let all = 0..meeting.members.len();
-        let survivors: Vec<Option<usize>> = all
-            .filter_map(|rank| if goes_on(&rank) { Some(Some(rank)) } else { refill.as_ref().map(|_| None) })
-            .collect();
-        // The threads that start run only after this.
-        let mut new = Vec::new();
-        let processes: Vec<(ProcessId, usize)> = survivors
-            .iter()
-            .enumerate()
-            .map(|(rank, old)| match (old, &refill) {
-                (None, Some(refill)) => {
-                    let (slot, node) = (Arc::new(Mutex::new(None)), meeting.members[rank].node);
-                    let process = (refill.start)(rank, node, slot.clone());
-                    new.push((rank, slot));
-                    (process, node)
-                }
-                (old, _) => {
-                    let member = &meeting.members[old.unwrap_or(rank)];
-                    (member.process, member.node)
-                }
-            })
-            .collect();
-        let shrunk = Meeting::new(&meeting.cluster, &processes, meeting.refill.clone(), meeting.generation + 1);
-        for (rank, slot) in new {
-            *locked(&slot) = Some(SimulatedGroup::at(rank, &shrunk));
-        }
-        state.shrunk = Some((survivors, shrunk));
     }
 }
