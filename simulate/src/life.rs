@@ -155,7 +155,9 @@ impl Job {
                     Ok(()) => {
                         tell("complete");
                         life.is_quiet = true;
-                        if let Some(Pending { mark, number, is_for_all }) = life.pending {
+                        if let Some(Pending { mark, number, is_for_all }) = life.pending
+                            && self.all_live(&life.session)
+                        {
                             let number = Some(number).filter(|_| is_for_all);
                             locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, number);
                         }
@@ -191,11 +193,13 @@ impl Job {
     fn has_saved(&self, life: &mut Life, mark: Mark, number: u64) {
         let is_for_all = std::mem::replace(&mut life.is_quiet, false);
         life.has_saved = true;
-        if self.setting.calls == Calls::Buffer {
+        let counts = self.all_live(&life.session);
+        if counts && self.setting.calls == Calls::Buffer {
             // `put` waits for the nearest level.
             locked(&self.judge).complete(&self.setting, self.nodes_apart(), mark, None);
         }
-        if let Some(before) = life.pending.replace(Pending { mark, number, is_for_all }) {
+        let before = life.pending.replace(Pending { mark, number, is_for_all });
+        if let Some(before) = before.filter(|_| counts) {
             locked(&self.judge).complete_somewhere(&self.setting, before.mark);
         }
     }
@@ -214,6 +218,12 @@ impl Job {
     fn nodes(&self, is_out: impl Fn(&Rank) -> bool) -> usize {
         let ranks = locked(&self.ranks);
         ranks.iter().filter(|rank| !is_out(rank)).map(|rank| rank.node).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Whether no rank has died since the job began or went on. Otherwise a node may be lost, and the answer of a call does
+    /// not know it yet.
+    fn all_live(&self, session: &Session) -> bool {
+        locked(&self.ranks).iter().filter(|rank| !rank.is_dead()).count() == session.size()
     }
 
     /// The number of nodes that can hold each other's copies: 1 if the racks have unlike numbers of ranks.
@@ -260,7 +270,11 @@ impl Job {
                 let mut judge = locked(&self.judge);
                 judge.restored(job, life.restores, found, floor).map_err(Trouble::Wrong)?;
                 if let Some(found) = found {
-                    judge.complete_somewhere(&self.setting, found);
+                    // It may be on its way to levels and copies that lack it.
+                    life.is_quiet = false;
+                    if self.all_live(&life.session) {
+                        judge.complete_somewhere(&self.setting, found);
+                    }
                 }
                 Ok(())
             }

@@ -116,7 +116,7 @@ impl Disks {
     fn synced(&mut self, node: Node, file: &File) {
         let Ok(found) = file.metadata() else { return };
         if let Entry::Occupied(mut entry) = self.files.entry(found.ino()) {
-            entry.get_mut().writes.retain(|write| write.node != node);
+            entry.get_mut().synced(node);
             if entry.get().writes.is_empty() {
                 entry.remove();
             }
@@ -198,6 +198,18 @@ fn inode_of(path: &Path) -> Option<u64> {
 }
 
 impl Unsynced {
+    /// The writes of this node are durable. Earlier writes of other nodes to the same bytes can change nothing any more.
+    fn synced(&mut self, node: Node) {
+        let all = std::mem::take(&mut self.writes);
+        for write in all {
+            if write.node == node {
+                self.writes.iter_mut().for_each(|earlier| earlier.give_way_to(&write));
+            } else {
+                self.writes.push(write);
+            }
+        }
+    }
+
     fn lose(&mut self, node: Node, loss: Loss, random: &mut Rng) {
         if self.writes.iter().all(|write| write.node != node) {
             return;
@@ -228,6 +240,22 @@ impl Unsynced {
         let mut bytes = vec![0; SECTOR.min(write.bytes.len() - at)];
         random.fill(&mut bytes);
         let _ = self.file.write_all_at(&bytes, write.at + at as u64);
+    }
+}
+
+impl Write {
+    /// Where `later` has written, too, this write has its bytes, before and after.
+    fn give_way_to(&mut self, later: &Write) {
+        let end = |write: &Write| write.at + write.bytes.len() as u64;
+        let (from, to) = (self.at.max(later.at), end(self).min(end(later)));
+        for at in from..to {
+            let byte = later.bytes[(at - later.at) as usize];
+            let index = (at - self.at) as usize;
+            self.bytes[index] = byte;
+            if let Some(before) = self.before.get_mut(index) {
+                *before = byte;
+            }
+        }
     }
 }
 
