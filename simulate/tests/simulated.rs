@@ -24,7 +24,7 @@ const REGIONS: Kind = Kind {
     name: "regions",
     seeds: 500,
     found: &[
-        ("SlotByParity", 26),
+        ("SlotByParity", 441),
         ("SlotNotSynced", 4),
         ("DirectoryNotSynced", 7),
         ("NoId", 4),
@@ -47,12 +47,12 @@ const REGIONS: Kind = Kind {
         ("SalvageWithoutChunks", 2),
         ("NoteNotSynced", 3),
         ("AgreementLeftOut", 2),
-        ("SlotOverNewest", 26),
+        ("SlotOverNewest", 167),
         ("LayoutDroppedEarly", 5),
         ("WaitsForNothing", 88),
         ("FailureNotTold", 76),
         ("RollbackLeavesNewest", 105),
-        ("FartherNotAwaited", 141),
+        ("FartherNotAwaited", 160),
     ],
 };
 

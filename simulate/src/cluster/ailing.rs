@@ -40,6 +40,11 @@ impl Cluster {
         state.ailing.push((folder, ailment));
     }
 
+    /// Whether any file system ails now.
+    pub fn is_ailing(&self) -> bool {
+        !self.lock().ailing.is_empty()
+    }
+
     /// Ends all ailments.
     pub fn mend(&self) {
         self.lock().ailing.clear();

@@ -134,11 +134,17 @@ impl Work {
     fn is_explained(&self, kind: ErrorKind) -> bool {
         let is_beside = self.tool.time.is_some();
         match kind {
-            ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::SyncFailed => self.tool.fault.is_some(),
+            ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::SyncFailed => {
+                self.tool.fault.is_some() || self.cluster.is_ailing()
+            }
             ErrorKind::InUse => is_beside,
             // Nothing is saved yet, a job has removed the revision, or the node that has it is lost.
             ErrorKind::NotASpace | ErrorKind::RevisionMissing | ErrorKind::OutOfSight => true,
-            ErrorKind::Damaged => locked(&self.space.judge).is_rotten,
+            // A killed process may have left half a root, and no revision is promised.
+            ErrorKind::Damaged => {
+                let judge = locked(&self.space.judge);
+                judge.is_rotten || judge.floor(true).is_none()
+            }
             // The copy has revisions that a rollback has removed from the first space.
             ErrorKind::InvalidArgument => self.tool.call == Call::Copy,
             _ => false,
